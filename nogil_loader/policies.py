@@ -1,0 +1,71 @@
+"""What a loader does when something goes wrong: frozen values, checked when they are made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nogil_loader.checks import as_count
+
+
+@dataclass(frozen=True)
+class FailurePolicy:
+    """How often a failing batch is tried again, and how many samples may be left out.
+
+    Args:
+        rebuild: How many times one batch is loaded again on a rebuilt worker before giving up on it. 0 raises
+            at the first failure.
+        skip: How many failing samples of an epoch may be left out once ``rebuild`` is used up: a count (int)
+            or a share of the epoch's samples (float below 1, rounded up). Every sample left out is recorded.
+
+    Raises:
+        TypeError: A field is not a number, or is a bool.
+        ValueError: A field is out of range.
+    """
+
+    rebuild: int = 0
+    skip: int | float = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rebuild", as_count("FailurePolicy.rebuild", self.rebuild, least=0))
+        if isinstance(self.skip, float):
+            if not 0.0 <= self.skip < 1.0:
+                raise ValueError(
+                    f"FailurePolicy.skip={self.skip!r}: a float is a share of the samples, from 0.0 up to but "
+                    f"not including 1.0; a count is an int"
+                )
+        else:
+            object.__setattr__(self, "skip", as_count("FailurePolicy.skip", self.skip, least=0))
+
+    def skip_allowance(self, planned: int) -> int:
+        """How many samples out of ``planned`` may be left out."""
+        return math.ceil(self.skip * planned) if isinstance(self.skip, float) else self.skip
+
+    @classmethod
+    def of(cls, value: FailurePolicy | str) -> FailurePolicy:
+        """Resolve the shorthand ``"raise"``, ``"rebuild"`` or ``"skip"``; a policy is returned as it is.
+
+        Raises:
+            ValueError: The string is none of the shorthands.
+            TypeError: ``value`` is neither a string nor a policy.
+        """
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise TypeError(
+                f"on_failure={value!r}: expected 'raise', 'rebuild', 'skip' or a FailurePolicy, "
+                f"not {type(value).__name__}"
+            )
+        try:
+            return _SHORTHANDS[value]
+        except KeyError:
+            raise ValueError(
+                f"on_failure={value!r}: expected 'raise', 'rebuild', 'skip' or a FailurePolicy"
+            ) from None
+
+
+_SHORTHANDS = {
+    "raise": FailurePolicy(),
+    "rebuild": FailurePolicy(rebuild=3),
+    "skip": FailurePolicy(rebuild=1, skip=0.001),
+}
