@@ -1,0 +1,98 @@
+"""What holds for every test: hangs are reported and ended, no loader thread stays, failures can be repeated.
+
+Three guards stand against hangs, each for what the one before cannot catch:
+
+1. pytest-timeout raises in the main thread after ``timeout`` seconds and prints the other threads' stacks.
+2. faulthandler, a C thread that needs no GIL, prints every stack and ends the run when the main thread does
+   not come back from native code to run the signal handler of the first guard.
+3. ``run_script`` gives scripts in other processes a time limit of their own, and collects their stacks.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests import scripts
+from tests.scripts import RunScript
+
+_THREAD_PREFIX = "nogil_loader-"
+# How long a closed loader's threads may take to end on a machine that is busy with something else. A healthy
+# one ends in milliseconds; the whole of it is only ever spent on a test that then fails.
+_GRACE_SECONDS = 10.0
+
+# No deadline, because a machine shared with other work makes any single example slow now and then; not
+# derandomised, because a fixed set of examples finds nothing new after its first pass. The blob that a failure
+# prints repeats it.
+hypothesis.settings.register_profile(
+    "ci",
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile("soak", hypothesis.settings.get_profile("ci"), max_examples=5_000)
+hypothesis.settings.load_profile("ci")
+
+_FAILED = pytest.StashKey[bool]()
+
+
+def loader_threads() -> set[threading.Thread]:
+    """The threads that loaders have started and that are still alive."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_PREFIX)}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def no_loader_thread_stays_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test after which a thread of a loader is still alive (G8)."""
+    before = loader_threads()
+    yield
+    if request.node.stash.get(_FAILED, False):
+        return  # the failure's traceback keeps the loader alive, and is the news
+    left = loader_threads() - before
+    if left:
+        gc.collect()  # a loader in a reference cycle of the test's own making
+    deadline = time.monotonic() + _GRACE_SECONDS
+    for thread in left:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    stuck = [thread for thread in left if thread.is_alive()]
+    if stuck:
+        pytest.fail("threads stayed behind:\n" + "\n".join(map(_describe_thread, stuck)), pytrace=False)
+
+
+def _describe_thread(thread: threading.Thread) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    stack = "".join(traceback.format_stack(frame)) if frame is not None else "  (just ended)\n"
+    return f"{thread.name} (daemon={thread.daemon})\n{stack}"
+
+
+@pytest.fixture
+def run_script(tmp_path: Path) -> RunScript:
+    """Run code in a fresh interpreter: ``run_script(code, timeout=30)`` → returncode, stdout, stderr."""
+    return functools.partial(scripts.run, tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how to repeat the order of a failed run, also under ``-q``, where the header is not shown."""
+    seed = config.getoption("randomly_seed", default=None)
+    failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
+    if failed and isinstance(seed, int):
+        terminalreporter.write_line(f"To repeat this order: ./dev test --randomly-seed={seed}")
