@@ -31,8 +31,8 @@ _THREAD_PREFIX = "nogil_loader-"
 _GRACE_SECONDS = 10.0
 
 # No deadline, because a machine shared with other work makes any single example slow now and then; not
-# derandomised, because a fixed set of examples finds nothing new after its first pass. The blob that a failure
-# prints repeats it.
+# derandomised, because a fixed set of examples finds nothing new after its first pass. The blob that a
+# failure prints repeats it.
 hypothesis.settings.register_profile(
     "ci",
     deadline=None,
