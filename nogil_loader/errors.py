@@ -6,8 +6,10 @@ building or printing an error never fails, whatever the objects it describes do 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
+
+import numpy as np
 
 # Long enough for any real message, short enough that a sample's repr pasted into one does not flood a log.
 _CAUSE_LIMIT = 2000
@@ -28,21 +30,28 @@ def describe_exception(error: BaseException) -> str:
 
 def describe_indices(indices: Sequence[Hashable]) -> str:
     """Return the indices of a batch, the first few of them where there are many."""
-    if len(indices) <= _SHOWN_INDICES:
-        return describe(list(indices))
-    shown = ", ".join(describe(index, 80) for index in indices[:_SHOWN_INDICES])
-    return f"[{shown}, … {len(indices)} in all]"
+    shown = ", ".join(describe_index(index, 80) for index in indices[:_SHOWN_INDICES])
+    return f"[{shown}]" if len(indices) <= _SHOWN_INDICES else f"[{shown}, … {len(indices)} in all]"
 
 
-def _guarded(render: Any, value: object) -> str:
+def describe_index(index: Hashable, limit: int = 200) -> str:
+    """Return a dataset index as a person writes it: ``17`` where numpy's repr is ``np.int64(17)``."""
+    return describe(index.item() if isinstance(index, np.generic) else index, limit)
+
+
+def _guarded(render: Callable[[Any], str], value: object) -> str:
     try:
-        return str(render(value))
+        return str.__str__(
+            render(value)
+        )  # a plain str, also when what came back is a subclass with surprises
     except BaseException as failure:  # noqa: BLE001 - a __str__ may raise anything, SystemExit included
         return f"<{type(value).__name__} whose {render.__name__}() raises {type(failure).__name__}>"
 
 
 def _shorten(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+    shown = text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+    # A lone surrogate, as in undecodable file names, would make printing the message fail.
+    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _rebuild_error(cls: type[LoaderError], args: tuple[Any, ...], state: dict[str, Any]) -> LoaderError:
@@ -165,7 +174,7 @@ class DeadWorkerError(LoaderError):
         if self.during:
             parts.append(f" in {self.during}")
         if self.index is not None:
-            parts.append(f" on sample {describe(self.index, 200)}")
+            parts.append(f" on sample {describe_index(self.index)}")
         if self.batch is not None:
             parts.append(f" of batch {self.batch}")
         if self.epoch is not None:
@@ -205,7 +214,7 @@ class WorkerTimeoutError(DeadWorkerError, TimeoutError):
         return advice
 
 
-class MemoryBudgetError(LoaderError, MemoryError):
+class MemoryBudgetError(MemoryError, LoaderError):  # in this order MemoryError.__new__ serves subclasses
     """What has to be loaded cannot fit into the memory that the loader may use.
 
     Attributes:

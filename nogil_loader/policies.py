@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
 
 from nogil_loader.checks import as_count
+from nogil_loader.errors import describe
 
 
 @dataclass(frozen=True)
@@ -28,18 +32,23 @@ class FailurePolicy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rebuild", as_count("FailurePolicy.rebuild", self.rebuild, least=0))
-        if isinstance(self.skip, float):
-            if not 0.0 <= self.skip < 1.0:
+        if isinstance(self.skip, float | np.floating):
+            share = float(self.skip)
+            if not 0.0 <= share < 1.0:
                 raise ValueError(
-                    f"FailurePolicy.skip={self.skip!r}: a float is a share of the samples, from 0.0 up to but "
+                    f"FailurePolicy.skip={share!r}: a float is a share of the samples, from 0.0 up to but "
                     f"not including 1.0; a count is an int"
                 )
+            object.__setattr__(self, "skip", share)
         else:
             object.__setattr__(self, "skip", as_count("FailurePolicy.skip", self.skip, least=0))
 
     def skip_allowance(self, planned: int) -> int:
         """How many samples out of ``planned`` may be left out."""
-        return math.ceil(self.skip * planned) if isinstance(self.skip, float) else self.skip
+        if isinstance(self.skip, int):
+            return self.skip
+        # Of the decimal that was written: in binary, 7 % of 100 is a little more than 7 and would round up.
+        return math.ceil(Fraction(repr(self.skip)) * planned)
 
     @classmethod
     def of(cls, value: FailurePolicy | str) -> FailurePolicy:
@@ -53,14 +62,14 @@ class FailurePolicy:
             return value
         if not isinstance(value, str):
             raise TypeError(
-                f"on_failure={value!r}: expected 'raise', 'rebuild', 'skip' or a FailurePolicy, "
+                f"on_failure={describe(value, 200)}: expected 'raise', 'rebuild', 'skip' or a FailurePolicy, "
                 f"not {type(value).__name__}"
             )
         try:
             return _SHORTHANDS[value]
         except KeyError:
             raise ValueError(
-                f"on_failure={value!r}: expected 'raise', 'rebuild', 'skip' or a FailurePolicy"
+                f"on_failure={describe(value, 200)}: expected 'raise', 'rebuild', 'skip' or a FailurePolicy"
             ) from None
 
 
