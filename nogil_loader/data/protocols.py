@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from nogil_loader.checks import as_count
@@ -38,7 +38,7 @@ class IterableDataset(Protocol[Sample]):
 
 
 class BatchSource(ABC):
-    """A map-style dataset that can write a whole collated batch itself, without making samples first.
+    """A map-style dataset over data at hand that can write a whole collated batch itself.
 
     Found by inheritance and not by the method's name, because arrays, tensors, data frames and datasets of
     other libraries have a ``take`` that means something else.
@@ -50,6 +50,22 @@ class BatchSource(ABC):
         """Function from indices to what the default collate would make of their samples.
 
         None when this particular dataset cannot do it.
+        """
+
+
+class SampleStream(ABC):
+    """A map-style dataset that fetches many samples at once and then hands them over one by one.
+
+    What user code does to a sample, it does when that sample is drawn. So whoever draws can say beforehand
+    which sample is next: its random generator is the right one, and if it fails, it can be named.
+    """
+
+    @property
+    @abstractmethod
+    def stream(self) -> Callable[[Sequence[Any]], Iterator[Any]] | None:
+        """Function from indices to an iterator over exactly their samples, in order.
+
+        None when nothing is gained over asking for the samples singly.
         """
 
 
@@ -144,6 +160,10 @@ def as_positional(name: str, dataset: object) -> int:
     return length
 
 
+# Methods that a dataset has only by inheriting the class that says what they mean.
+_DECLARED = {"take": BatchSource, "stream": SampleStream}
+
+
 def batched_fetch(dataset: object, name: str = "__getitems__") -> Callable[[Sequence[Any]], Any] | None:
     """Return the dataset's method that fetches many samples in one call, or None if it must not be used.
 
@@ -153,16 +173,19 @@ def batched_fetch(dataset: object, name: str = "__getitems__") -> Callable[[Sequ
 
     Args:
         dataset: A map-style dataset.
-        name: ``"__getitems__"`` for a list of samples, or ``"take"`` for a collated batch, which only a
-            `BatchSource` has.
+        name: ``"__getitems__"``: indices to a list of samples; ``"take"``: indices to a collated batch, only
+            of a `BatchSource`; ``"stream"``: indices to an iterator over samples, only of a `SampleStream`.
     """
-    if name == "take" and not isinstance(dataset, BatchSource):
-        return None
+    overrides = {"__getitem__"}
+    if name in _DECLARED:
+        if not isinstance(dataset, _DECLARED[name]):
+            return None
+        overrides.add("__getitems__")
     if name not in getattr(dataset, "__dict__", ()):
         for cls in type(dataset).__mro__:
             if name in vars(cls):
                 break
-            if "__getitem__" in vars(cls):
+            if not overrides.isdisjoint(vars(cls)):
                 return None
         else:
             return None
@@ -170,19 +193,46 @@ def batched_fetch(dataset: object, name: str = "__getitems__") -> Callable[[Sequ
     return method if callable(method) else None
 
 
-def fetch_samples(dataset: Any, keys: Sequence[Hashable]) -> list[Any]:
-    """Return the samples of several keys, in one call where the dataset has one.
+def batched_stream(dataset: Any) -> Callable[[Sequence[Any]], Iterator[Any]] | None:
+    """Return a function that fetches many samples in one call and iterates over them, or None.
+
+    None also for a `BatchSource`: its samples lie in memory, and fetching them in one call gains nothing.
+    """
+    stream = batched_fetch(dataset, "stream")
+    if stream is not None:
+        return stream
+    fetch = batched_fetch(dataset)
+    if fetch is None or isinstance(dataset, BatchSource):
+        return None
+    return lambda keys: _draw(dataset, fetch, keys)
+
+
+def stream_samples(dataset: Any, keys: Sequence[Any]) -> Iterator[Any]:
+    """Iterate over the samples of ``keys``, fetched in one call where that pays, else as they are drawn.
 
     Raises:
         DatasetError: ``__getitems__`` returned a wrong number of samples.
     """
-    fetch = batched_fetch(dataset)
-    if fetch is None:
-        return [dataset[key] for key in keys]
-    samples = list(fetch(keys))
+    stream = batched_stream(dataset)
+    if stream is not None:
+        return stream(keys)
+    return (dataset[key] for key in keys)
+
+
+def _draw(dataset: Any, fetch: Callable[[Sequence[Any]], Any], keys: Sequence[Any]) -> Iterator[Any]:
+    # A list of its own: a dataset may sort or empty the one it is given. Fetched now, not when the first
+    # sample is drawn, so that a failure of the whole batch is not blamed on that sample.
+    samples = list(fetch(list(keys)))
     if len(samples) != len(keys):
+        kind = type(dataset).__name__
         raise DatasetError(
-            f"{type(dataset).__name__}.__getitems__ was asked for {len(keys)} samples and returned "
-            f"{len(samples)}"
+            f"{kind}.__getitems__ was asked for {len(keys)} samples and returned {len(samples)}"
         )
-    return samples
+    samples.reverse()
+    return _emptied(samples)
+
+
+def _emptied(samples: list[Any]) -> Iterator[Any]:
+    # Handed over without keeping them: whoever draws decides how long a sample lives.
+    while samples:
+        yield samples.pop()
