@@ -1,0 +1,116 @@
+"""How many CPUs this process may really use: what ``num_workers="auto"`` stands for.
+
+Two restrictions hold side by side. *Affinity* says on which CPUs the process may run. A *quota* of a control
+group says how much CPU time it gets per period, on however many CPUs. A container on a 64-core host with
+``--cpus=2`` has an affinity of 64 and a quota of 2; with 64 workers it would stand still for most of each
+period.
+
+Quotas bind at every level: the process's own group and each ancestor. Only those that the file system shows
+can be read, inside a container usually the container's own group and below. What cannot be read or understood
+sets no limit, because a wrong guess would cost more than a missing one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_PROC_ROOT = Path("/proc")
+
+
+def available_cpus(
+    *, affinity: int | None = None, cgroup_root: Path = _CGROUP_ROOT, proc_root: Path = _PROC_ROOT
+) -> int:
+    """Return ``min(affinity, ceil(quota))``, at least 1.
+
+    Args:
+        affinity: How many CPUs the process may be scheduled on; None asks the operating system.
+        cgroup_root: Where control groups are mounted, version 1, version 2 or both.
+        proc_root: Where the process file system is mounted.
+    """
+    if affinity is None:
+        affinity = schedulable_cpus()
+    quotas = [math.ceil(quota) for quota in _quotas(cgroup_root, proc_root)]
+    return max(1, min([affinity, *quotas]))
+
+
+def schedulable_cpus() -> int:
+    """Return the number of CPUs that this process may be scheduled on, as the operating system says."""
+    if hasattr(os, "process_cpu_count"):  # Python 3.13; heeds PYTHON_CPU_COUNT as well
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quotas(cgroup_root: Path, proc_root: Path) -> Iterator[float]:
+    """Yield the quota of every visible level that has one, in CPUs."""
+    for controllers, path in parse_memberships(_read(proc_root / "self" / "cgroup")):
+        if not controllers:
+            # Version 2; beside version 1 hierarchies it is mounted one folder down.
+            roots, quota_of = [cgroup_root, cgroup_root / "unified"], _quota_v2
+        elif "cpu" in controllers.split(","):
+            # The mount is named after the controllers it carries; "cpu" is often a link to it.
+            roots, quota_of = [cgroup_root / controllers, cgroup_root / "cpu"], _quota_v1
+        else:
+            continue
+        for root in roots:
+            for group in visible_levels(root, path):
+                quota = quota_of(group)
+                if quota is not None:
+                    yield quota
+
+
+def parse_memberships(text: str) -> list[tuple[str, str]]:
+    """Return ``(controllers, path)`` for every line of ``/proc/self/cgroup``.
+
+    ``controllers`` is empty for version 2. Lines not of the form ``id:controllers:path`` are left out.
+    """
+    fields = (line.split(":", 2) for line in text.splitlines())
+    return [(field[1], field[2]) for field in fields if len(field) == 3]
+
+
+def visible_levels(root: Path, path: str) -> list[Path]:
+    """Return the folders of a group and of its ancestors, as far as they can be seen below ``root``.
+
+    Without a cgroup namespace a container's ``/proc`` names the path as the host sees it, while its mount
+    shows the container's own group as the root. So leading parts are dropped until the rest exists. A path
+    that leads upwards names a group outside of the namespace, which cannot be seen at all.
+    """
+    parts = PurePosixPath("/", path).parts[1:]
+    if ".." in parts:
+        return [root]
+    for start in range(len(parts)):
+        group = root.joinpath(*parts[start:])
+        if os.path.isdir(group):  # Path.is_dir raises where a folder on the way may not be entered
+            return [group, *group.parents[: len(parts) - start]]
+    return [root]
+
+
+def _quota_v2(group: Path) -> float | None:
+    """Return the quota in ``cpu.max``, which reads ``50000 100000`` (microseconds) or ``max 100000``."""
+    fields = _read(group / "cpu.max").split()
+    return parse_quota(*fields) if len(fields) == 2 else None
+
+
+def _quota_v1(group: Path) -> float | None:
+    return parse_quota(_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us"))
+
+
+def parse_quota(quota: str, period: str) -> float | None:
+    """Return ``quota / period``, or None for no limit (``max``, ``-1``) and for what makes no sense."""
+    try:
+        limit, length = int(quota), int(period)
+    except ValueError:
+        return None
+    return limit / length if limit > 0 and length > 0 else None
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
