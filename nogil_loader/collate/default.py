@@ -1,0 +1,95 @@
+"""The collation that needs no telling: trees of arrays, numbers and strings become trees of batch arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nogil_loader.collate.kinds import PYTHON_NUMBERS
+from nogil_loader.collate.roster import Roster
+from nogil_loader.collate.slots import Slots
+from nogil_loader.collate.tree import NonePolicy, build
+from nogil_loader.collate.writer import BatchWriter, empty_batch
+from nogil_loader.memory.buffers import allocate
+
+
+@dataclass(frozen=True)
+class DefaultCollate:
+    """Collates samples as torch's ``default_collate`` does, into numpy arrays.
+
+    ========================================  ==========================================================
+    in the samples                            in the batch of B
+    ========================================  ==========================================================
+    array ``(…)``, also read-only, strided    array ``(B, …)`` of the same dtype in native byte order
+    numpy scalar, 0-d array                   array ``(B,)`` of the same dtype
+    ``bool, int, float, complex``             array ``(B,)`` of bool, int64, float64, complex128
+    torch tensor                              torch tensor ``(B, …)`` of the same dtype
+    ``str``, ``bytes``, any other object      list of length B
+    dict, list, tuple, named tuple,           the same type with its items collated; an unknown kind of
+    dataclass, mapping                        mapping becomes a dict
+    ========================================  ==========================================================
+
+    Arrays in a batch are C-contiguous, writable, 64-byte aligned, and share no memory with any sample. All
+    samples must have the first one's keys, lengths, shapes and dtypes. There is no promotion between dtypes,
+    not even where it would be exact: the dtype of a batch would then depend on which samples happen to be in
+    it. Only byte order does not count, and a Python number goes with a numpy one of the same dtype.
+
+    Args:
+        none: What becomes of None in a sample: ``"raise"`` refuses it, ``"list"`` keeps the values of that
+            place, None or not, in a list for every batch in which a None occurs.
+
+    Raises:
+        ValueError: ``none`` is something else.
+    """
+
+    none: NonePolicy = "raise"
+
+    def __post_init__(self) -> None:
+        if self.none not in ("raise", "list"):
+            raise ValueError(f"DefaultCollate.none={self.none!r}: expected 'raise' or 'list'")
+
+    def __call__(self, samples: Sequence[Any]) -> Any:
+        """Return the batch of ``samples``.
+
+        Raises:
+            CollateError: There are no samples, or they do not fit together; the message names path and
+                positions.
+        """
+        return self._collate(samples, None)
+
+    def writer(self, size: int) -> BatchWriter:
+        """Return a writer that takes up to ``size`` samples one by one, without keeping them."""
+        return BatchWriter(size, self._build)
+
+    def collate(self, samples: Sequence[Any], indices: Sequence[Hashable]) -> Any:
+        """Return the batch of ``samples``, whose errors also name the dataset's ``indices``.
+
+        Raises:
+            CollateError: There are no samples, or they do not fit together.
+        """
+        return self._collate(samples, list(indices))
+
+    def _build(self, first: Any, roster: Roster) -> Slots:
+        return build(first, "", roster, self.none)
+
+    def _collate(self, samples: Sequence[Any], indices: list[Hashable] | None) -> Any:
+        if not len(samples):
+            raise empty_batch()
+        first = samples[0]
+        if (dtype := PYTHON_NUMBERS.get(first.__class__)) is not None and len(set(map(type, samples))) == 1:
+            numbers = allocate((len(samples),), dtype)
+            try:
+                numbers[:] = samples
+            except OverflowError:
+                pass  # the ordinary way finds out which one it is
+            else:
+                return numbers
+        slots = self._build(first, Roster(len(samples), indices))
+        put = slots.put
+        for position, sample in enumerate(samples):
+            put(sample, position)
+        return slots.finish(len(samples))
+
+
+default_collate = DefaultCollate()
