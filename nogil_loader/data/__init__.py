@@ -3,6 +3,7 @@
 from nogil_loader.data.arrays import ArrayDataset
 from nogil_loader.data.joining import Concat, Zip
 from nogil_loader.data.mapper import Mapper
+from nogil_loader.data.photographs import Photographs
 from nogil_loader.data.protocols import (
     BatchSource,
     IterableDataset,
@@ -25,6 +26,7 @@ __all__ = [
     "IterableDataset",
     "MapDataset",
     "Mapper",
+    "Photographs",
     "SampleStream",
     "Sampled",
     "Shuffled",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nogil_loader.data.positions import PositionalDataset, as_position, as_positions
 from nogil_loader.data.protocols import BatchSource
 from nogil_loader.errors import describe
+from nogil_loader.memory.buffers import allocate
 
 Array = NDArray[Any]
 
@@ -131,7 +132,7 @@ def _rows_stack(array: Array) -> bool:
 
 def _gather(array: Array, positions: NDArray[np.int64]) -> Array:
     """Return the rows of ``array`` at ``positions`` in a fresh batch array."""
-    batch = _aligned_empty((len(positions), *array.shape[1:]), array.dtype.newbyteorder("="))
+    batch = allocate((len(positions), *array.shape[1:]), array.dtype.newbyteorder("="))
     if array.flags.c_contiguous and array.dtype == batch.dtype:
         # The positions are checked already; any mode but "raise" writes into ``out`` without a buffer.
         np.take(array, positions, axis=0, out=batch, mode="clip")
@@ -139,14 +140,6 @@ def _gather(array: Array, positions: NDArray[np.int64]) -> Array:
         # np.take would first make the whole source contiguous; indexing copies the wanted rows only.
         batch[...] = array[positions]
     return batch
-
-
-def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an uninitialised array whose address is a multiple of 64, a cache line."""
-    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    raw = np.empty(size + 63, np.uint8)
-    start = -raw.ctypes.data % 64
-    return np.ndarray(shape, dtype, buffer=raw, offset=start)
 
 
 @dataclass(frozen=True)
