@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 # Discs of radius r are as frequent as r**-3, which makes the image look the same at every scale. The numbers
 # below were chosen so that a JPEG of quality 90 takes 0.3 bytes per pixel, like the median photograph of
 # scikit-image (0.08 to 0.37).
-_PIXELS_PER_DISC = 400
+_PIXELS_PER_DISC = 500
 _SMALLEST_RADIUS = 3.0
 _LARGEST_RADIUS = 0.5  # of the shorter side
 _COLOURFULNESS = 0.3
-_TEXTURE = 4.0  # standard deviation in 8-bit levels, on average over the discs
+_TEXTURE = 5.0  # standard deviation in 8-bit levels, on average over the discs
 
 
 def paint_dead_leaves(height: int, width: int, seed: int | Sequence[int]) -> NDArray[np.uint8]:
@@ -36,7 +36,11 @@ def paint_dead_leaves(height: int, width: int, seed: int | Sequence[int]) -> NDA
     """
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
     count = max(1, height * width // _PIXELS_PER_DISC)
-    radii = _draw_radii(rng, count, max(_LARGEST_RADIUS * min(height, width), _SMALLEST_RADIUS))
+    largest = max(_LARGEST_RADIUS * min(height, width), _SMALLEST_RADIUS)
+    radii = _draw_radii(rng, count, _SMALLEST_RADIUS, largest)
+    # The first ones, which lie lowest, are large, so that the ground does not show.
+    ground = radii[: count // 10]
+    ground[:] = _draw_radii(rng, len(ground), largest / 4, largest)
     centres = rng.random((count, 2)) * (height, width)
     greys, hues = rng.uniform(20, 235, (count, 1)), rng.uniform(-128, 128, (count, 3))
     colours = greys + _COLOURFULNESS * hues
@@ -57,10 +61,10 @@ def paint_dead_leaves(height: int, width: int, seed: int | Sequence[int]) -> NDA
     return image
 
 
-def _draw_radii(rng: np.random.Generator, count: int, largest: float) -> NDArray[np.float64]:
-    """Draw from the density r**-3 between the smallest and the largest radius, by inverting its integral."""
-    least, most = _SMALLEST_RADIUS**-2, largest**-2
-    radii: NDArray[np.float64] = (least + rng.random(count) * (most - least)) ** -0.5
+def _draw_radii(rng: np.random.Generator, count: int, smallest: float, largest: float) -> NDArray[np.float64]:
+    """Draw from the density r**-3 between two radii, by inverting its integral."""
+    share = rng.random(count)
+    radii: NDArray[np.float64] = (smallest**-2 * (1 - share) + largest**-2 * share) ** -0.5
     return radii
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,6 +96,8 @@ class Photographs(PositionalDataset):
             ImportError: The extra ``photos`` is not installed.
             FileNotFoundError: The installed scikit-image comes without the photographs.
         """
+        from concurrent.futures import ThreadPoolExecutor  # brings the logging package with it
+
         size, seed = _as_size(size), as_count("seed", seed, least=0)
         pillow = _import_extra("PIL.Image")
         folder = Path(_import_extra("skimage.data").data_dir)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -172,7 +172,7 @@ def _as_keys(indices: Iterable[Any]) -> NDArray[np.int64] | list[Any]:
 
 def _as_seed(seed: int | None) -> int:
     if seed is None:
-        return secrets.randbits(63)
+        return int.from_bytes(os.urandom(7), "little")
     return as_count("seed", seed, least=0, most=MASK64)
 
 
