@@ -182,7 +182,7 @@ class DeadWorkerError(LoaderError):
         return "".join(parts)
 
     def _advice(self) -> list[str]:
-        reading = "" if self.memory is None else f" (now: {describe(self.memory, 300)})"
+        reading = "" if self.memory is None else f" (now: {_shorten(_guarded(str, self.memory), 300)})"
         return [
             "what to do: fix the code that raised (the traceback above, __cause__, leads to it);",
             'or rebuild instead of reusing dead workers: on_failure="rebuild", or loader.rebuild() by hand;',

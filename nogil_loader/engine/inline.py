@@ -1,0 +1,80 @@
+"""``num_workers=0``: the consumer's own thread does a worker's work, with the same outcomes."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from nogil_loader.engine.ledger import Verdict
+from nogil_loader.engine.outcome import Loaded
+from nogil_loader.engine.reader import Reading
+from nogil_loader.engine.recipe import Kitchen, Recipe
+from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.scope import SampleScope
+
+INLINE_WORKER = 0
+
+
+class InlineCrew:
+    """Loads one ticket each time the consumer has to wait for one.
+
+    Args:
+        dataset: What to read.
+        recipe: How to make batches of it.
+        run: The epoch.
+        reading: Where the tickets of an iterable come from.
+    """
+
+    def __init__(self, dataset: Any, recipe: Recipe, run: EpochRun, reading: Reading | None) -> None:
+        self._kitchen: Kitchen = recipe.bind(dataset)
+        self._scope = SampleScope(run.seed, run.epoch)
+        self._run = run
+        self._reading = reading
+
+    def wait(self) -> None:
+        """Load the next ticket, or read one."""
+        run = self._run
+        lease = run.lease(self, wait=False)
+        if lease is None:
+            if self._reading is not None and not self._reading.done:
+                self._read(self._reading)
+            return
+        outcome = self._kitchen.attempt(lease.ticket, self._scope, INLINE_WORKER)
+        if type(outcome) is Loaded:
+            run.finish(lease, outcome.batch)
+        elif isinstance(outcome.cause, KeyboardInterrupt):
+            # Ctrl-C is meant for the program, which is what runs here; the ticket stays to be loaded.
+            run.release(lease)
+            raise outcome.cause
+        elif run.fail(lease, outcome) is Verdict.RETRY:
+            del outcome
+            gc.collect()
+
+    def _read(self, reading: Reading) -> None:
+        try:
+            reading.step()
+        except KeyboardInterrupt:
+            reading.source.reopen()
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in a reader's thread
+            failure = reading.failure(error)
+        else:
+            return
+        reading.fail(failure)
+        del failure
+
+    @property
+    def starting(self) -> bool:
+        """There is no start-up."""
+        return False
+
+    def alive(self) -> int:
+        """There are no threads."""
+        return 0
+
+    def stop(self) -> None:
+        """Nothing runs beside the consumer."""
+
+    def join(self, seconds: float) -> bool:
+        """Nothing runs beside the consumer."""
+        return True

@@ -1,0 +1,424 @@
+"""Who holds which ticket, and what was delivered: the book that every epoch is audited against.
+
+Guarantees of this file:
+
+* **G1 exactly once**: a position of the plan is delivered once, or stands in a skip record or a failure.
+* **G2 no silent end**: the end is reported only when all that was planned is delivered or skipped.
+* **G3 order**: with ``in_order`` batches come out in plan order, and a failure does not overtake them.
+
+The ledger is pure: no threads, clocks or I/O; the caller serialises its calls. It has to stay true even if
+the thread that calls it is killed between two bytecodes, which ``PyThreadState_SetAsyncExc`` and Ctrl-C can
+do. So every transition is *one* store into ``_entries`` (or one assignment of ``progress``), and everything
+else, such as the heap of planned positions, is only a hint that is checked against it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from nogil_loader.engine.outcome import Failure, SkipRecord, without_locals
+from nogil_loader.errors import LoaderError
+from nogil_loader.plan import Received
+from nogil_loader.policies import FailurePolicy
+
+# A MemoryError is met by freeing memory and trying again before it counts as a failure of the batch. Twice,
+# because the first retry may coincide with another worker's peak.
+MEMORY_RETRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One slice of the plan, as handed to a worker.
+
+    Attributes:
+        number: The batch's number in the epoch.
+        start: Position of the first sample in the epoch's order.
+        span: Positions covered; ``len(keys)`` plus what was skipped.
+        keys: Dataset keys to load.
+        samples: The samples themselves where a reader has read them already, parallel to ``keys``.
+        rebuilds: How often it was loaded again on a rebuilt worker.
+        memory_retries: How often it was tried again after a MemoryError.
+        isolate: Load sample by sample, because it is not known which one fails.
+        skipped: Samples left out of it.
+    """
+
+    number: int
+    start: int
+    span: int
+    keys: list[Any]
+    samples: list[Any] | None = None
+    rebuilds: int = 0
+    memory_retries: int = 0
+    isolate: bool = False
+    skipped: tuple[SkipRecord, ...] = ()
+
+    def position(self, offset: int) -> int:
+        """The place in the epoch's order of ``keys[offset]``."""
+        gone = {record.position for record in self.skipped}
+        here = [place for place in range(self.start, self.start + self.span) if place not in gone]
+        return here[offset]
+
+    def planned_keys(self) -> list[Any]:
+        """The keys of all positions, those that were skipped included."""
+        if not self.skipped:
+            return self.keys
+        gone = {record.position: record.index for record in self.skipped}
+        rest = iter(self.keys)
+        places = range(self.start, self.start + self.span)
+        return [gone[place] if place in gone else next(rest) for place in places]
+
+
+class Planned(NamedTuple):
+    """Waits for a worker."""
+
+    ticket: Ticket
+
+
+class Lease:
+    """A worker's right to hand in an outcome for a ticket; void as soon as the ledger holds another entry.
+
+    Each lease is a new object, so its identity is the ticket's generation: whoever comes back with an old one
+    is told so, and the outcome is thrown away.
+    """
+
+    __slots__ = ("ticket", "worker")
+
+    def __init__(self, ticket: Ticket, worker: Any) -> None:
+        self.ticket = ticket
+        self.worker = worker
+
+
+class Ready(NamedTuple):
+    """Loaded, waits for its turn."""
+
+    ticket: Ticket
+    batch: Any
+
+
+class Emptied(NamedTuple):
+    """Every sample was skipped: nothing to deliver, but its positions are accounted for."""
+
+    ticket: Ticket
+
+
+class Failed(NamedTuple):
+    """Given up on; the epoch ends here."""
+
+    ticket: Ticket | None
+    failure: Failure
+    why: str = ""
+
+
+class Progress(NamedTuple):
+    """What was delivered so far; replaced as a whole."""
+
+    delivered: int = 0
+    skipped: int = 0
+    batches: int = 0
+
+
+class Verdict(Enum):
+    """What follows from a failure."""
+
+    STALE = "the lease was void: throw the outcome away"
+    RETRY = "load it again; the worker is not to blame"
+    REBUILD = "a fresh worker has to take the place"
+    FATAL = "the epoch ends with this failure"
+
+
+END = object()
+_Entry = Planned | Lease | Ready | Emptied | Failed
+
+
+class Ledger:
+    """Tickets of one epoch on their way *planned → leased → ready → delivered*.
+
+    Args:
+        policy: How often to try again and how much may be skipped.
+        epoch: For the skip records.
+        received: What the consumer has of this epoch; kept up to date with each delivery.
+        in_order: Deliver in plan order. Otherwise whatever is ready first.
+        total: Samples of the whole epoch where known; a share in ``policy.skip`` refers to it.
+        records: Where the records of skipped samples go when their batch is delivered.
+    """
+
+    def __init__(
+        self,
+        policy: FailurePolicy,
+        *,
+        epoch: int = 0,
+        received: Received | None = None,
+        in_order: bool = True,
+        total: int | None = None,
+        records: list[SkipRecord] | None = None,
+    ) -> None:
+        self.received = Received() if received is None else received
+        self.progress = Progress()
+        self._records: list[SkipRecord] = [] if records is None else records
+        self.planned = 0
+        self._policy = policy
+        self._epoch = epoch
+        self._in_order = in_order
+        self._total = total
+        self._entries: dict[int, _Entry] = {}
+        self._hints: list[int] = []
+        self._finished: list[int] = []
+        self._ended = False
+        self._condemned: Failed | None = None
+        self._stop_before: float = float("inf")
+
+    # What the plan brings
+
+    def plan(self, ticket: Ticket) -> None:
+        """Take in the next slice of the plan; a slice that is known already changes nothing."""
+        if ticket.start in self._entries or ticket.start in self.received:
+            return
+        self._entries[ticket.start] = Planned(ticket)
+        self.planned += ticket.span
+        heapq.heappush(self._hints, ticket.start)
+
+    def end_plan(self) -> None:
+        """Note that nothing more is planned."""
+        self._ended = True
+
+    def fail_plan(self, start: int, number: int, failure: Failure) -> None:
+        """Note that nothing can be planned from position ``start`` on, because reading it failed."""
+        self._stop_before = min(self._stop_before, start)
+        self._entries[start] = Failed(Ticket(number, start, 0, []), failure)
+
+    @property
+    def outstanding(self) -> int:
+        """Tickets that are planned, leased or ready."""
+        return len(self._entries)
+
+    # What workers do
+
+    def lease(self, worker: Any) -> Lease | None:
+        """Give ``worker`` the earliest planned ticket, or None when there is none to load."""
+        hints = self._hints
+        while hints:
+            start = hints[0]
+            entry = self._entries.get(start)
+            if type(entry) is Planned:
+                if start >= self._stop_before:
+                    return None
+                lease = Lease(entry.ticket, worker)
+                self._entries[start] = lease
+                heapq.heappop(hints)
+                return lease
+            heapq.heappop(hints)
+        return None
+
+    def finish(self, lease: Lease, batch: Any) -> bool:
+        """Hand in a batch; False when the lease is void and the batch has to be thrown away."""
+        ticket = lease.ticket
+        if self._entries.get(ticket.start) is not lease:
+            return False
+        self._entries[ticket.start] = Ready(ticket, batch)
+        if not self._in_order:
+            self._finished.append(ticket.start)
+        return True
+
+    def fail(self, lease: Lease, failure: Failure, *, final: bool = False) -> Verdict:
+        """Hand in a failure and learn what follows from it.
+
+        Args:
+            lease: What the worker was loading.
+            failure: What went wrong.
+            final: No further attempt is possible, whatever the policy says.
+        """
+        ticket = lease.ticket
+        if self._entries.get(ticket.start) is not lease:
+            return Verdict.STALE
+        if final:
+            return self._give_up(ticket, failure, "")
+        if failure.is_memory and ticket.memory_retries < MEMORY_RETRIES:
+            self._plan_again(replace(ticket, memory_retries=ticket.memory_retries + 1))
+            return Verdict.RETRY
+        if ticket.rebuilds < self._policy.rebuild:
+            self._plan_again(replace(ticket, rebuilds=ticket.rebuilds + 1))
+            return Verdict.REBUILD
+        return self._skip(ticket, failure)
+
+    def release(self, lease: Lease) -> None:
+        """Take a lease back without blame, as when the consumer interrupts an inline load."""
+        if self._entries.get(lease.ticket.start) is lease:
+            self._plan_again(lease.ticket)
+
+    def leases_of(self, worker: Any) -> list[Lease]:
+        """What ``worker`` holds; more than one only if it was killed in the middle of a hand-over."""
+        return [entry for entry in list(self._entries.values()) if type(entry) is Lease and entry.worker is worker]
+
+    def split(self, lease: Lease, offset: int) -> bool:
+        """Cut a leased ticket into two planned ones before ``keys[offset]``; False when the lease is void."""
+        ticket = lease.ticket
+        if not 0 < offset < len(ticket.keys):
+            raise ValueError(f"offset={offset}: a ticket of {len(ticket.keys)} samples is cut from 1 to the last")
+        if self._entries.get(ticket.start) is not lease:
+            return False
+        middle = ticket.position(offset)
+        samples = ticket.samples
+        head = replace(
+            ticket,
+            span=middle - ticket.start,
+            keys=ticket.keys[:offset],
+            samples=samples and samples[:offset],
+            skipped=tuple(record for record in ticket.skipped if record.position < middle),
+        )
+        tail = replace(
+            ticket,
+            start=middle,
+            span=ticket.start + ticket.span - middle,
+            keys=ticket.keys[offset:],
+            samples=samples and samples[offset:],
+            skipped=tuple(record for record in ticket.skipped if record.position >= middle),
+        )
+        # One call into C: a kill cannot leave only one of the halves behind.
+        self._entries.update({head.start: Planned(head), tail.start: Planned(tail)})
+        heapq.heappush(self._hints, head.start)
+        heapq.heappush(self._hints, tail.start)
+        return True
+
+    def condemn(self, failure: Failure) -> None:
+        """End the epoch with a failure that belongs to no ticket, such as one in ``worker_init_fn``."""
+        if self._condemned is None:
+            self._condemned = Failed(None, failure)
+
+    # What the consumer gets
+
+    def take(self) -> Ready | Failed | object | None:
+        """The next thing for the consumer: a batch, a failure, ``END``, or None when it has to wait.
+
+        Raises:
+            LoaderError: The audit at the end does not add up. That would be a defect of the ledger.
+        """
+        if self._condemned is not None:
+            return self._condemned
+        while True:
+            start = self._next_start()
+            entry = None if start is None else self._entries.get(start)
+            if type(entry) is Ready:
+                self._deliver(entry.ticket, batches=1)
+                return entry
+            if type(entry) is not Emptied:
+                break
+            self._deliver(entry.ticket, batches=0)
+        if type(entry) is Failed:
+            return entry
+        if self._ended and not self._entries:
+            self._audit()
+            return END
+        self._sweep()
+        return None
+
+    @property
+    def deliverable(self) -> bool:
+        """Whether ``take`` would return something."""
+        if self._condemned is not None or (self._ended and not self._entries):
+            return True
+        start = self._next_start()
+        return start is not None and type(self._entries.get(start)) in (Ready, Emptied, Failed)
+
+    @property
+    def dead(self) -> bool:
+        """Whether the epoch will end with a failure."""
+        return self._condemned is not None or self._stop_before != float("inf")
+
+    def forget(self) -> None:
+        """Let go of every batch and sample that was not delivered."""
+        self._entries = {}
+        self._hints = []
+        self._finished = []
+
+    # Inside
+
+    def _plan_again(self, ticket: Ticket) -> None:
+        self._entries[ticket.start] = Planned(ticket)
+        heapq.heappush(self._hints, ticket.start)
+
+    def _skip(self, ticket: Ticket, failure: Failure) -> Verdict:
+        allowance = self._policy.skip_allowance(self.planned if self._total is None else self._total)
+        if allowance == 0:
+            return self._give_up(ticket, failure, "")
+        used = self.progress.skipped + sum(len(other.skipped) for other in self._tickets())
+        if used >= allowance:
+            why = f"{used} samples were skipped already, which is all that {self._policy} allows"
+            return self._give_up(ticket, failure, why)
+        if failure.offset is None:
+            if ticket.isolate:
+                return self._give_up(ticket, failure, "no single sample of the batch can be blamed for it")
+            self._plan_again(replace(ticket, isolate=True))
+            return Verdict.REBUILD
+        offset = failure.offset
+        record = SkipRecord(
+            index=ticket.keys[offset],
+            epoch=self._epoch,
+            error=without_locals(failure.cause),
+            reason=failure.describe(),
+            position=ticket.position(offset),
+        )
+        samples = ticket.samples
+        rest = replace(
+            ticket,
+            keys=ticket.keys[:offset] + ticket.keys[offset + 1 :],
+            samples=samples and samples[:offset] + samples[offset + 1 :],
+            rebuilds=0,
+            memory_retries=0,
+            isolate=False,
+            skipped=(*ticket.skipped, record),
+        )
+        if rest.keys:
+            self._plan_again(rest)
+        else:
+            self._entries[rest.start] = Emptied(rest)
+            if not self._in_order:
+                self._finished.append(rest.start)
+        return Verdict.REBUILD
+
+    def _give_up(self, ticket: Ticket, failure: Failure, why: str) -> Verdict:
+        self._stop_before = min(self._stop_before, ticket.start)
+        self._entries[ticket.start] = Failed(ticket, failure, why)
+        return Verdict.FATAL
+
+    def _tickets(self) -> Iterator[Ticket]:
+        for entry in list(self._entries.values()):
+            if entry.ticket is not None:
+                yield entry.ticket
+
+    def _next_start(self) -> int | None:
+        if self._in_order:
+            return self.received.prefix
+        while self._finished:
+            start = self._finished[0]
+            if type(self._entries.get(start)) in (Ready, Emptied):
+                return start
+            del self._finished[0]
+        # Good batches first; then the failure.
+        return int(self._stop_before) if self._stop_before != float("inf") else None
+
+    def _deliver(self, ticket: Ticket, *, batches: int) -> None:
+        self.received.add(ticket.start, ticket.start + ticket.span, ticket.planned_keys())
+        self._entries.pop(ticket.start, None)
+        done = self.progress
+        self.progress = Progress(
+            done.delivered + len(ticket.keys), done.skipped + len(ticket.skipped), done.batches + batches
+        )
+        self._records.extend(ticket.skipped)
+
+    def _sweep(self) -> None:
+        """Drop an entry that an interrupted delivery left behind, which would keep the end from coming."""
+        for start, entry in list(self._entries.items()):
+            if start in self.received and type(entry) is not Failed:
+                self._entries.pop(start, None)
+
+    def _audit(self) -> None:
+        done = self.progress
+        if self.planned != done.delivered + done.skipped:
+            raise LoaderError(
+                f"the epoch does not add up: {self.planned} samples were planned, {done.delivered} delivered, "
+                f"{done.skipped} skipped; please report this as a defect"
+            )

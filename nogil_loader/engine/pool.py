@@ -1,0 +1,234 @@
+"""The worker threads of one epoch at a time: started, watched, replaced, stopped.
+
+Everything here is bounded in time and safe to call from any thread. ``stop`` only signals, so finalisers may
+call it; ``join`` waits, with a limit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from nogil_loader.engine.ledger import Verdict
+from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.recipe import Recipe
+from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.scope import WorkerInfo
+from nogil_loader.engine.watchdog import Watchdog
+from nogil_loader.engine.worker import Worker
+from nogil_loader.memory.reading import read_memory
+
+logger = logging.getLogger("nogil_loader")
+
+# Stuck threads cannot be ended, each keeps its stack and its sample: give up once this many per worker hang.
+ABANDONED_PER_WORKER = 2
+# What interpreter exit grants to workers that are still in user code, all together.
+_EXIT_SECONDS = 1.0
+
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+
+
+class WorkerPool:
+    """``num_workers`` threads that serve one `EpochRun` after the other.
+
+    Args:
+        num_workers: 1 or more.
+        dataset: What the workers read.
+        recipe: How they make batches of it.
+        worker_init_fn: Called in each new worker with its id.
+        clone_dataset: True for a deep copy per worker, or a callable from worker id to a dataset; both run in
+            the worker's thread, so that what is bound to a thread is made in the right one.
+        seed: The loader's, from which ``get_worker_info().seed`` derives.
+        timeout: Seconds without progress after which a worker is given up on; 0 for never.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        dataset: Any,
+        recipe: Recipe,
+        *,
+        worker_init_fn: Callable[[int], object] | None = None,
+        clone_dataset: bool | Callable[[int], Any] = False,
+        seed: int = 0,
+        timeout: float = 0.0,
+    ) -> None:
+        self.recipe = recipe
+        self.worker_init_fn = worker_init_fn
+        self.stopping = False
+        self.pid = os.getpid()
+        self._dataset = dataset
+        self._clone_dataset = clone_dataset
+        self._seed = seed
+        self._watchdog: Watchdog[Worker] = Watchdog(timeout)
+        self._lock = threading.Lock()
+        self._abandoned: list[Worker] = []
+        self.workers = [Worker(worker_id, self) for worker_id in range(num_workers)]
+        _pools.add(self)
+
+    # What workers ask for
+
+    def dataset_for(self, worker_id: int) -> Any:
+        """The dataset that this worker reads."""
+        if callable(self._clone_dataset):
+            return self._clone_dataset(worker_id)
+        return copy.deepcopy(self._dataset) if self._clone_dataset else self._dataset
+
+    def info(self, worker_id: int, dataset: Any) -> WorkerInfo:
+        """What ``get_worker_info()`` returns in this worker."""
+        return WorkerInfo(worker_id, len(self.workers), (self._seed + worker_id) % 2**64, dataset)
+
+    # The life of an epoch
+
+    def serve(self, run: EpochRun) -> None:
+        """Let every worker work for ``run``.
+
+        Raises:
+            RuntimeError: Not a single thread could be started.
+        """
+        for worker in list(self.workers):
+            worker.serve(run)
+            if not worker.is_alive():
+                try:
+                    worker.start()
+                except RuntimeError as error:
+                    if worker.id == 0:
+                        raise
+                    logger.warning("going on with %d of %d workers: %s", worker.id, len(self.workers), error)
+                    del self.workers[worker.id :]
+                    return
+
+    @property
+    def starting(self) -> bool:
+        """Whether a worker is still in its start-up."""
+        return any(not worker.started and not worker.buried for worker in self.workers)
+
+    @property
+    def has_start_up(self) -> bool:
+        """Whether start-up runs user code, so that its failure has to come before the first batch."""
+        return self.worker_init_fn is not None or self._clone_dataset is not False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another epoch may be served."""
+        return (
+            not self.stopping
+            and self.pid == os.getpid()
+            and all(worker.is_alive() and not worker.buried for worker in self.workers)
+        )
+
+    def alive(self) -> int:
+        """How many workers are alive."""
+        return sum(worker.is_alive() and not worker.abandoned for worker in self.workers)
+
+    def check(self, run: EpochRun) -> None:
+        """Notice who died without a word and who is stuck; called by the consumer while it waits."""
+        for worker in list(self.workers):
+            if not worker.buried and not worker.is_alive():
+                self.bury(worker, None)
+        marks = [(worker, worker.mark) for worker in self.workers]
+        for worker in self._watchdog.stuck(time.monotonic(), marks):
+            self._give_up(worker, run)
+
+    def bury(self, worker: Worker, cause: BaseException | None) -> None:
+        """Draw the consequences of a worker's death outside of loading; at most once per worker."""
+        run = worker.run
+        if worker.buried or worker.abandoned or run is None or run.closed:
+            return
+        failure = Failure(
+            worker_id=worker.id,
+            cause=cause,
+            kind="vanished" if cause is None else "raised",
+            during="" if worker.started else worker.stage,
+            offset=worker.scope.offset if worker.scope is not None else None,
+            memory=read_memory(),
+        )
+        leases = run.leases_of(worker)
+        verdicts = [run.fail(lease, failure) for lease in leases] or [run.fail_outside_ticket(failure)]
+        if Verdict.REBUILD in verdicts or Verdict.RETRY in verdicts:
+            self.replace(worker)
+        worker.buried = True
+
+    def replace(self, worker: Worker) -> None:
+        """Put a fresh worker in the place of a dead or stuck one."""
+        run = worker.run
+        if run is None or run.closed or self.stopping:
+            return
+        logger.info("worker %d is rebuilt", worker.id)
+        fresh = Worker(worker.id, self)
+        fresh.serve(run)
+        try:
+            fresh.start()
+        except RuntimeError as error:
+            run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
+            return
+        # Started first and put in place then: if this thread is killed in between, the dead worker is still
+        # where the consumer looks for it, and the nameless fresh one ends with the pool.
+        with self._lock:
+            if self.workers[worker.id] is worker:
+                self.workers[worker.id] = fresh
+                return
+        fresh.dismiss()
+
+    def _give_up(self, worker: Worker, run: EpochRun) -> None:
+        lease, scope = worker.lease, worker.scope
+        if lease is None or scope is None:
+            return
+        failure = Failure(
+            worker_id=worker.id,
+            kind="stuck",
+            during=scope.stage,
+            offset=scope.offset,
+            stack=worker.stack(),
+            memory=read_memory(),
+        )
+        self._abandoned = [other for other in self._abandoned if other.is_alive()]
+        full = len(self._abandoned) >= ABANDONED_PER_WORKER * len(self.workers)
+        worker.abandoned = True
+        verdict = run.fail(lease, failure, final=full)
+        if verdict is Verdict.STALE:
+            worker.abandoned = False
+            return
+        self._abandoned.append(worker)
+        run.abandoned += 1
+        worker.buried = True
+        if verdict is Verdict.REBUILD:
+            self.replace(worker)
+
+    # The end
+
+    def stop(self) -> None:
+        """Tell all workers to end. Only signals; safe from finalisers."""
+        self.stopping = True
+        for worker in list(self.workers):
+            worker.dismiss()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the workers to end, ``seconds`` in all; False when some are still in user code."""
+        deadline = time.monotonic() + seconds
+        for worker in list(self.workers):
+            worker.join(max(0.0, deadline - time.monotonic()))
+        return not any(worker.is_alive() for worker in self.workers)
+
+
+def _shut_down() -> None:
+    """At interpreter exit: end all workers, so that no thread meets a half-gone interpreter."""
+    pools = [pool for pool in _pools if pool.pid == os.getpid()]
+    for pool in pools:
+        for worker in list(pool.workers):
+            if worker.run is not None:
+                worker.run.close()
+        pool.stop()
+    deadline = time.monotonic() + _EXIT_SECONDS
+    for pool in pools:
+        pool.join(max(0.0, deadline - time.monotonic()))
+
+
+atexit.register(_shut_down)

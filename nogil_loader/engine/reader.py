@@ -1,0 +1,139 @@
+"""Reading an iterable on behalf of the workers: one thread, so that nobody shares an iterator.
+
+A failure of the iterable is a failure of the worker ``"reader"``: what was read before it is delivered, then
+the epoch ends with an error, or the iterable is opened anew where the policy says to rebuild.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import threading
+import traceback
+
+from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.panic import catch_panics
+from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.stream import StreamSource
+from nogil_loader.engine.watchdog import Watchdog
+from nogil_loader.memory.reading import read_memory
+from nogil_loader.policies import FailurePolicy
+
+logger = logging.getLogger("nogil_loader")
+
+READER = "reader"
+_serial = itertools.count()
+
+
+class Reading:
+    """Moves tickets from a source into a run, and draws the consequences when the source fails.
+
+    Args:
+        source: What to read.
+        run: Where the tickets go.
+        policy: ``rebuild`` is how often in a row the iterable is opened anew at one position.
+    """
+
+    def __init__(self, source: StreamSource, run: EpochRun, policy: FailurePolicy) -> None:
+        self.source = source
+        self.run = run
+        self.done = False
+        self._policy = policy
+        self._tries = 0
+        self._tried_at = -1
+
+    def step(self) -> None:
+        """Read and plan one ticket. What the iterable raises passes through."""
+        ticket = self.source.read()
+        if ticket is None:
+            self.done = True
+            self.run.end_plan()
+            return
+        self.run.plan(ticket)
+        self.source.advance(ticket)
+
+    def fail(self, failure: Failure, *, final: bool = False) -> None:
+        """Open the iterable anew if the policy allows another attempt at this position, or end the plan here."""
+        source = self.source
+        if source.position != self._tried_at:
+            self._tried_at, self._tries = source.position, 0
+        if self._tries < self._policy.rebuild and not final:
+            self._tries += 1
+            self.run.rebuilds += 1
+            source.reopen()
+            logger.info("the iterable is opened anew at sample %d: %s", source.position, failure.describe())
+            return
+        self.done = True
+        self.run.fail_plan(source.position, source.number, failure)
+
+    def failure(self, cause: BaseException | None, kind: str = "raised", stack: str = "") -> Failure:
+        """Describe what happened to the sample that is being read."""
+        return Failure(
+            worker_id=READER,
+            cause=cause,
+            kind="stuck" if kind == "stuck" else "vanished" if cause is None else "raised",
+            during="reading the iterable",
+            index=self.source.at,
+            stack=stack,
+            memory=read_memory(),
+        )
+
+
+class Reader:
+    """The thread around a `Reading`."""
+
+    def __init__(self, reading: Reading, timeout: float) -> None:
+        self._reading = reading
+        self._watchdog: Watchdog[str] = Watchdog(timeout)
+        self._thread = self._start()
+
+    def _start(self) -> threading.Thread:
+        thread = threading.Thread(
+            target=catch_panics(self._main, name=READER),
+            name=f"nogil_loader-reader-{next(_serial)}",
+            daemon=True,
+        )
+        thread.start()
+        return thread
+
+    def _main(self) -> None:
+        self._reading.run.context.copy().run(self._serve)
+
+    def _serve(self) -> None:
+        reading, run = self._reading, self._reading.run
+        while not (reading.done or run.closed):
+            if not run.has_room:
+                run.wait_for_room()
+                continue
+            try:
+                reading.step()
+            except BaseException as error:  # noqa: BLE001 - whatever ends the reader has to become a failure
+                failure = reading.failure(error)
+            else:
+                continue
+            reading.fail(failure)
+            del failure  # it leads to this frame, which would keep the samples of the frames below alive
+
+    def check(self, now: float) -> None:
+        """Notice that the thread is gone or stuck; called by the consumer while it waits."""
+        reading = self._reading
+        if reading.done or reading.run.closed:
+            return
+        if not self._thread.is_alive():
+            reading.fail(reading.failure(None))
+            if not reading.done:
+                self._thread = self._start()
+            return
+        if self._watchdog.stuck(now, [(READER, reading.source.at)]):
+            frame = sys._current_frames().get(self._thread.ident or 0)
+            stack = "" if frame is None else "".join(traceback.format_stack(frame))
+            # Nobody may read the iterator beside the stuck thread, so there is no second attempt.
+            reading.run.abandoned += 1
+            reading.fail(reading.failure(None, "stuck", stack), final=True)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread to end; False when it is still in user code."""
+        if self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()

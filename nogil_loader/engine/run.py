@@ -1,0 +1,218 @@
+"""One epoch under way: the ledger behind a lock, and the doorbells of those who wait for it.
+
+The lock is held for a few stores at a time, never while user code or a kernel runs. Waiting is done on
+``SimpleQueue`` objects, always with a time limit: unlike conditions and events they may be rung from a
+finaliser or a signal handler, even one that interrupts the very thread that holds the lock.
+
+* ``_tickets`` carries one token per planned ticket. A token lost with a killed worker costs ``IDLE_STEP``,
+  since waiting workers look at the ledger after every time limit as well.
+* ``_news`` wakes the consumer, and only when there is something for it to take.
+* ``_room`` wakes the reader of an iterable when a batch was taken.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextvars import Context, copy_context
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from nogil_loader.engine.ledger import Failed, Lease, Ledger, Ready, Ticket, Verdict
+from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.statistics import Statistics
+from nogil_loader.policies import FailurePolicy
+
+# How long the consumer waits before it checks that whoever it waits for is alive. Death without a word is
+# noticed within this time.
+STEP = 0.05
+# How long an idle thread waits before it looks for work that it was not woken for. Such work exists only if
+# another thread was killed between planning it and ringing, so this may be long, and idle threads stay quiet.
+IDLE_STEP = 0.5
+
+
+class EpochRun:
+    """What the consumer and the workers of one epoch share.
+
+    Args:
+        ledger: The epoch's book.
+        policy: For deaths that belong to no ticket.
+        seed: Of the loader.
+        epoch: The epoch's number.
+        capacity: Tickets that may exist at a time.
+    """
+
+    def __init__(self, ledger: Ledger, policy: FailurePolicy, *, seed: int, epoch: int, capacity: int) -> None:
+        self.seed = seed
+        self.epoch = epoch
+        self.capacity = capacity
+        self.pid = os.getpid()
+        # Workers, rebuilt ones too, run in copies of what the consumer had set when the epoch began.
+        self.context = copy_context()
+        self.closed = False
+        self.rebuilds = 0
+        self.abandoned = 0
+        self._ledger = ledger
+        self._policy = policy
+        self._lock = threading.Lock()
+        self._tickets: SimpleQueue[None] = SimpleQueue()
+        self._news: SimpleQueue[None] = SimpleQueue()
+        self._room: SimpleQueue[None] = SimpleQueue()
+        self._consumer_waits = False
+        self._reader_waits = False
+        self._barren_deaths = 0
+
+    # The plan's side
+
+    def plan(self, ticket: Ticket) -> None:
+        """Take in a ticket and wake a worker for it."""
+        with self._lock:
+            self._ledger.plan(ticket)
+        self._tickets.put(None)
+
+    def end_plan(self) -> None:
+        """Note that nothing more is planned."""
+        with self._lock:
+            self._ledger.end_plan()
+        self._news.put(None)
+
+    def fail_plan(self, start: int, number: int, failure: Failure) -> None:
+        """Note that the plan breaks off at position ``start``; what was planned before is delivered first."""
+        with self._lock:
+            self._ledger.fail_plan(start, number, failure)
+        self._news.put(None)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another ticket may be planned."""
+        return self._ledger.outstanding < self.capacity
+
+    def wait_for_room(self) -> None:
+        """Wait up to ``IDLE_STEP`` seconds for the consumer to take a batch."""
+        self._reader_waits = True
+        if not self.has_room:
+            _wait(self._room, IDLE_STEP)
+        self._reader_waits = False
+
+    # The workers' side
+
+    def lease(self, worker: Any, *, wait: bool = True) -> Lease | None:
+        """Get a ticket for ``worker``, waiting up to ``IDLE_STEP`` seconds; None when there is none."""
+        if wait:
+            _wait(self._tickets, IDLE_STEP)
+        if self.closed:
+            return None
+        with self._lock:
+            return self._ledger.lease(worker)
+
+    def finish(self, lease: Lease, batch: Any) -> bool:
+        """Hand in a batch; False when it came too late and was thrown away."""
+        with self._lock:
+            if self.closed or not self._ledger.finish(lease, batch):
+                return False
+            self._barren_deaths = 0
+            ring = self._consumer_waits and self._ledger.deliverable
+            if ring:
+                self._consumer_waits = False
+        if ring:
+            self._news.put(None)
+        return True
+
+    def fail(self, lease: Lease, failure: Failure, *, final: bool = False) -> Verdict:
+        """Hand in a failure and learn what follows from it."""
+        with self._lock:
+            if self.closed:
+                return Verdict.STALE
+            verdict = self._ledger.fail(lease, failure, final=final)
+        if verdict is not Verdict.STALE:
+            self._after(verdict)
+        return verdict
+
+    def fail_outside_ticket(self, failure: Failure, *, final: bool = False) -> Verdict:
+        """Report a death that no ticket was lost with: at start-up, or while idle.
+
+        A rebuild is allowed as often in a row as the policy allows for one ticket; a batch in between shows
+        that it helps, and starts the count anew.
+        """
+        with self._lock:
+            if self.closed:
+                return Verdict.STALE
+            if self._barren_deaths < self._policy.rebuild and not final:
+                self._barren_deaths += 1
+                verdict = Verdict.REBUILD
+            else:
+                self._ledger.condemn(failure)
+                verdict = Verdict.FATAL
+        self._after(verdict)
+        return verdict
+
+    def release(self, lease: Lease) -> None:
+        """Take a lease back without blame."""
+        with self._lock:
+            self._ledger.release(lease)
+        self._tickets.put(None)
+
+    def leases_of(self, worker: Any) -> list[Lease]:
+        """What ``worker`` holds."""
+        with self._lock:
+            return self._ledger.leases_of(worker)
+
+    def _after(self, verdict: Verdict) -> None:
+        if verdict is Verdict.REBUILD:
+            self.rebuilds += 1
+        if verdict is Verdict.FATAL:
+            self._news.put(None)
+        else:
+            self._tickets.put(None)
+
+    # The consumer's side
+
+    def take(self) -> Ready | Failed | object | None:
+        """The next batch, failure or END; None when there is nothing yet, after which ``wait`` may be called."""
+        with self._lock:
+            item = self._ledger.take()
+            self._consumer_waits = item is None
+        if self._reader_waits:
+            self._room.put(None)
+        return item
+
+    def wait(self) -> bool:
+        """Wait up to ``STEP`` seconds for news; False when the time was up."""
+        return _wait(self._news, STEP)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The book, for reading."""
+        return self._ledger
+
+    def statistics(self, workers_alive: int = 0) -> Statistics:
+        """A snapshot of the epoch."""
+        done = self._ledger.progress
+        return Statistics(
+            epoch=self.epoch,
+            planned=self._ledger.planned,
+            delivered=done.delivered,
+            skipped=done.skipped,
+            batches=done.batches,
+            rebuilds=self.rebuilds,
+            abandoned=self.abandoned,
+            workers_alive=workers_alive,
+        )
+
+    def close(self) -> None:
+        """End the run and drop what was not delivered; safe from any thread, signal handler or finaliser."""
+        self.closed = True
+        self._ledger.forget()
+        self.context = Context()
+        for _ in range(self.capacity + 1):
+            self._tickets.put(None)
+        self._room.put(None)
+        self._news.put(None)
+
+
+def _wait(bell: SimpleQueue[None], seconds: float) -> bool:
+    try:
+        bell.get(timeout=seconds)
+    except Empty:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""The tickets of an iterable dataset: its samples in the order in which they come, cut into batches.
+
+One iterator is read by one caller at a time, and never again once it has ended or raised: a generator that
+raised would look as if it had ended. To go on after a failure, or at a saved position, the iterable is opened
+anew and what was planned before is read over. That is exact for iterables that give the same samples each
+time, which is all that can be had from something without random access.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from nogil_loader.engine.ledger import Ticket
+from nogil_loader.errors import DatasetError
+
+_NOTHING: Any = object()
+
+
+class IteratorMemory:
+    """Remembers the last iterator of an iterable, to notice when the same one is handed out again."""
+
+    def __init__(self) -> None:
+        self._last: Any = None
+
+    def is_used(self, iterator: Iterator[Any]) -> bool:
+        """Whether this very iterator was read before; notes it as read."""
+        last = self._last() if isinstance(self._last, weakref.ref) else self._last
+        if iterator is last:
+            return True
+        try:
+            self._last = weakref.ref(iterator)
+        except TypeError:
+            self._last = iterator
+        return False
+
+
+class StreamSource:
+    """Reads an iterable dataset into tickets.
+
+    Args:
+        dataset: The iterable.
+        batch_size: Samples per ticket; None for tickets of one sample.
+        drop_last: Leave out an incomplete last batch.
+        start: Samples to read over at the beginning, after a resume.
+        memory: Of the iterators that were read before.
+
+    Attributes:
+        position: Running index of the next sample to plan.
+        at: Running index of the sample that is being read; None between reads.
+        ended: The iterable has ended.
+        read_samples: Samples that it gave, once it has ended.
+    """
+
+    def __init__(
+        self, dataset: Any, *, batch_size: int | None, drop_last: bool, start: int, memory: IteratorMemory
+    ) -> None:
+        self.position = start
+        self.number = 0
+        self.at: int | None = None
+        self.ended = False
+        self.read_samples = 0
+        self._dataset = dataset
+        self._size = 1 if batch_size is None else batch_size
+        self._drop_last = drop_last
+        self._memory = memory
+        self._iterator: Iterator[Any] | None = None
+
+    def read(self) -> Ticket | None:
+        """Read the next ticket, None at the end. What user code raises passes through; see ``reopen``."""
+        if self.ended:
+            return None
+        iterator = self._open() if self._iterator is None else self._iterator
+        samples: list[Any] = []
+        while len(samples) < self._size:
+            self.at = self.position + len(samples)
+            sample = next(iterator, _NOTHING)
+            if sample is _NOTHING:
+                self.ended = True
+                self.read_samples = self.position + len(samples)
+                self._iterator = None
+                break
+            samples.append(sample)
+        self.at = None
+        if not samples or (self._drop_last and len(samples) < self._size):
+            return None
+        keys = list(range(self.position, self.position + len(samples)))
+        return Ticket(self.number, self.position, len(samples), keys, samples)
+
+    def advance(self, ticket: Ticket) -> None:
+        """Note that the ticket is planned; until then ``read`` would bring the same samples again."""
+        self.position = ticket.start + ticket.span
+        self.number = ticket.number + 1
+
+    def reopen(self) -> None:
+        """Drop the iterator, so that the next ``read`` opens the iterable anew and reads up to ``position``."""
+        self._iterator = None
+        self.at = None
+
+    def _open(self) -> Iterator[Any]:
+        try:
+            iterator = iter(self._dataset)
+        except StopIteration as error:
+            raise DatasetError(f"{type(self._dataset).__name__}.__iter__ raised StopIteration") from error
+        if self._memory.is_used(iterator):
+            raise DatasetError(
+                f"iter() of the {type(self._dataset).__name__} returned the same iterator as before, which was "
+                f"read already, so there is nothing left to read; an iterable dataset has to return a new "
+                f"iterator each time (make __iter__ a generator function)"
+            )
+        for skipped in range(self.position):
+            self.at = skipped
+            if next(iterator, _NOTHING) is _NOTHING:
+                raise DatasetError(
+                    f"{type(self._dataset).__name__} ended after {skipped} samples where {self.position} were "
+                    f"read before; to go on at a position it has to give the same samples each time"
+                )
+        self._iterator = iterator
+        return iterator

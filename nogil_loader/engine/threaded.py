@@ -1,0 +1,52 @@
+"""``num_workers ≥ 1``: worker threads and, for an iterable, its reader, as one epoch's consumer sees them."""
+
+from __future__ import annotations
+
+import time
+
+from nogil_loader.engine.pool import WorkerPool
+from nogil_loader.engine.reader import Reader, Reading
+from nogil_loader.engine.run import EpochRun
+
+
+class ThreadCrew:
+    """The threads that work for one epoch.
+
+    Args:
+        pool: The workers; they start to work for ``run`` here.
+        run: The epoch.
+        reading: Where the tickets of an iterable come from; gets a thread of its own.
+        timeout: Seconds without progress after which the reader counts as stuck; 0 for never.
+    """
+
+    def __init__(self, pool: WorkerPool, run: EpochRun, reading: Reading | None, timeout: float) -> None:
+        self.pool = pool
+        self._run = run
+        pool.serve(run)
+        self._reader = None if reading is None else Reader(reading, timeout)
+
+    def wait(self) -> None:
+        """Wait a bounded time for news, and look after everybody if there are none."""
+        if not self._run.wait():
+            self.pool.check(self._run)
+            if self._reader is not None:
+                self._reader.check(time.monotonic())
+
+    @property
+    def starting(self) -> bool:
+        """Whether a worker is still in a start-up that runs user code."""
+        return self.pool.has_start_up and self.pool.starting
+
+    def alive(self) -> int:
+        """How many workers are alive."""
+        return self.pool.alive()
+
+    def stop(self) -> None:
+        """Tell all threads to end. Only signals; safe from finalisers."""
+        self.pool.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for the threads to end; False when some are still in user code."""
+        deadline = time.monotonic() + seconds
+        workers_ended = self.pool.join(seconds)
+        return (self._reader is None or self._reader.join(max(0.0, deadline - time.monotonic()))) and workers_ended

@@ -1,0 +1,165 @@
+"""One worker thread: it leases tickets, loads them and hands in an outcome for each, whatever happens."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import threading
+import traceback
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from nogil_loader.engine.ledger import Lease, Verdict
+from nogil_loader.engine.outcome import Loaded
+from nogil_loader.engine.panic import catch_panics
+from nogil_loader.engine.recipe import Kitchen
+from nogil_loader.engine.run import IDLE_STEP, EpochRun
+from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_worker
+from nogil_loader.errors import DeadWorkerError
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.pool import WorkerPool
+
+_serial = itertools.count()
+
+
+class Worker:
+    """A thread with an id, and what others may see of it.
+
+    Attributes:
+        id: From 0; a rebuilt worker has the id of the one it replaces.
+        lease: What it is loading.
+        scope: Which sample it is at.
+        started: Whether start-up is over.
+        stage: What part of start-up it is in.
+        abandoned: Whether it was given up on; it ends by itself when its user code returns.
+        buried: Whether its death has had its consequences.
+    """
+
+    def __init__(self, worker_id: int, pool: WorkerPool) -> None:
+        self.id = worker_id
+        self.lease: Lease | None = None
+        self.scope: SampleScope | None = None
+        self.started = False
+        self.stage = "start-up"
+        self.abandoned = False
+        self.buried = False
+        self.run: EpochRun | None = None
+        self._pool = pool
+        self._kitchen: Kitchen | None = None
+        self._info: WorkerInfo | None = None
+        self._shifts: SimpleQueue[EpochRun | None] = SimpleQueue()
+        # A daemon, because interpreter exit must not wait for user code that hangs; the pool joins the others.
+        self._thread = threading.Thread(
+            target=catch_panics(self._main, name=worker_id, on_death=self._died),
+            name=f"nogil_loader-worker-{worker_id}-{next(_serial)}",
+            daemon=True,
+        )
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            RuntimeError: The system gives no more threads.
+        """
+        self._thread.start()
+
+    def serve(self, run: EpochRun) -> None:
+        """Hand over the next epoch."""
+        self.run = run
+        self._shifts.put(run)
+
+    def dismiss(self) -> None:
+        """Tell the thread to end when it is done with what it does."""
+        self._shifts.put(None)
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread to end, at most ``seconds``; does nothing in the thread itself."""
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+
+    @property
+    def mark(self) -> object | None:
+        """Changes whenever the worker gets on; None while it loads nothing."""
+        lease, scope = self.lease, self.scope
+        if lease is None or scope is None:
+            return None
+        return id(lease), scope.offset, scope.stage
+
+    def stack(self) -> str:
+        """Where the thread is at this moment, innermost call last."""
+        ident = self._thread.ident
+        frame = sys._current_frames().get(ident) if ident is not None else None
+        return "" if frame is None else "".join(traceback.format_stack(frame))
+
+    # In the thread
+
+    def _main(self) -> None:
+        while not self._pool.stopping:
+            try:
+                run = self._shifts.get(timeout=IDLE_STEP)
+            except Empty:
+                continue
+            if run is None or not run.context.copy().run(self._work, run):
+                return
+            # Idle workers keep nothing of an epoch alive. A next one may have been handed over already.
+            if self.run is run:
+                self.run = None
+            del run
+
+    def _work(self, run: EpochRun) -> bool:
+        """Serve one epoch; False when the worker is to end with it."""
+        if self._kitchen is None:
+            self._start_up()
+        assert self._kitchen is not None
+        current_worker.set(self._info)
+        scope = self.scope = SampleScope(run.seed, run.epoch)
+        try:
+            return self._serve(run, self._kitchen, scope)
+        finally:
+            self.scope = None
+
+    def _start_up(self) -> None:
+        self.stage = "clone_dataset"
+        dataset = self._pool.dataset_for(self.id)
+        self._info = self._pool.info(self.id, dataset)
+        current_worker.set(self._info)
+        if self._pool.worker_init_fn is not None:
+            self.stage = "worker_init_fn"
+            self._pool.worker_init_fn(self.id)
+        self._kitchen = self._pool.recipe.bind(dataset)
+        self.started = True
+
+    def _serve(self, run: EpochRun, kitchen: Kitchen, scope: SampleScope) -> bool:
+        while not run.closed:
+            lease = run.lease(self)
+            if lease is None:
+                continue
+            self.lease = lease
+            outcome = kitchen.attempt(lease.ticket, scope, self.id)
+            self.lease = None
+            if type(outcome) is Loaded:
+                kept = run.finish(lease, outcome.batch)
+                # The batch is the consumer's now: nothing here may keep it alive until the next one is loaded.
+                del outcome
+                if not kept and not run.closed:
+                    return False
+                continue
+            verdict = run.fail(lease, outcome)
+            del outcome
+            if verdict is Verdict.RETRY:
+                gc.collect()
+                continue
+            if verdict is Verdict.REBUILD:
+                self._pool.replace(self)
+            self.buried = True
+            return False
+        return True
+
+    def _died(self, death: DeadWorkerError) -> None:
+        self._pool.bury(self, death.__cause__)

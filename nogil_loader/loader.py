@@ -1,0 +1,396 @@
+"""The loader: arguments become a plan, a recipe and a pool; each ``iter()`` becomes one epoch."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from nogil_loader import options
+from nogil_loader.checks import as_count, as_flag, as_seconds
+from nogil_loader.data.protocols import check_dataset
+from nogil_loader.engine.inline import InlineCrew
+from nogil_loader.engine.iterator import LoaderIterator
+from nogil_loader.engine.ledger import Ledger
+from nogil_loader.engine.outcome import SkipRecord
+from nogil_loader.engine.pool import WorkerPool
+from nogil_loader.engine.reader import Reading
+from nogil_loader.engine.recipe import Recipe
+from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.source import TicketSource, resolve_source
+from nogil_loader.engine.statistics import Statistics
+from nogil_loader.engine.threaded import ThreadCrew
+from nogil_loader.errors import DeadWorkerError
+from nogil_loader.plan import LoaderState, Received
+from nogil_loader.policies import FailurePolicy
+
+
+class DataLoader(Iterable[Any]):
+    """Iterates a dataset in batches that worker threads load ahead.
+
+    Argument names and meanings are those of ``torch.utils.data.DataLoader`` where torch has them.
+
+    Args:
+        dataset: Map-style (``__getitem__`` and ``__len__``, optionally ``__getitems__`` for whole batches) or
+            iterable (``__iter__``). Several threads call it at once.
+        batch_size: Samples per batch. None hands samples through one by one, as they are.
+        shuffle: A new random order in each epoch, a function of (seed, epoch).
+        sampler: Iterable of dataset keys; excludes ``shuffle``.
+        batch_sampler: Iterable of lists of keys; excludes ``batch_size``, ``shuffle``, ``sampler`` and
+            ``drop_last``.
+        num_workers: Worker threads; ``"auto"`` for as many as there are CPUs that the process may use. 0 loads
+            in the caller's thread, with the same stream of batches.
+        collate_fn: From a list of samples to a batch. By default `default_collate`, which writes samples into
+            the batch while they are fetched.
+        pin_memory: Copy torch tensors into page-locked memory; a warning where there is no accelerator.
+        drop_last: Leave out an incomplete last batch.
+        timeout: Seconds that a worker may spend without progress (on one sample, or in one call of
+            ``__getitems__`` or ``collate_fn``) before it is given up on; 0 for no limit. Start-up does not
+            count. Without effect for ``num_workers=0``.
+        worker_init_fn: Called in each new worker thread with the worker's id.
+        multiprocessing_context: Accepted and ignored with a warning; there are no processes.
+        generator: ``torch.Generator`` or numpy ``Generator`` from which the seed is taken; excludes ``seed``.
+        prefetch_factor: Batches loaded ahead per worker, beside those being loaded; None for 2.
+        persistent_workers: Keep the threads, and what ``worker_init_fn`` and ``clone_dataset`` made, from one
+            completed epoch to the next. Leaving an epoch early ends them in any case.
+        pin_memory_device: Accepted and ignored with a warning.
+        in_order: Deliver batches in plan order. False delivers whatever is ready first.
+        seed: Of the order and of `sample_rng`, 0 to 2**64 - 1. None draws one, see ``loader.seed``.
+        transform: Not available yet.
+        output: ``"torch"`` turns arrays into tensors without a copy, ``"numpy"`` tensors into arrays;
+            ``"auto"`` keeps what the samples have. A user's ``collate_fn`` decides itself.
+        on_failure: ``"raise"``, ``"rebuild"``, ``"skip"`` or a `FailurePolicy`.
+        memory: ``"auto"`` or ``"off"``; limits are not available yet.
+        shard: Not available yet.
+        isolation: ``"thread"``; ``"process"`` is not available yet.
+        clone_dataset: True gives every worker its own deep copy of the dataset, a callable from worker id to
+            dataset whatever it returns; both run in the worker's thread.
+
+    Attributes:
+        seed: The seed in use.
+        num_workers: The number of workers in use.
+
+    Raises:
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is out of range, or two exclude each other. Both name the argument, show the
+            value and say what is allowed.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int | str = "auto",
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = 2,
+        persistent_workers: bool = True,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        seed: int | None = None,
+        transform: Any = None,
+        output: str = "auto",
+        on_failure: FailurePolicy | str = "raise",
+        memory: Any = "auto",
+        shard: Any = None,
+        isolation: str = "thread",
+        clone_dataset: bool | Callable[[int], Any] = False,
+    ) -> None:
+        check_dataset(dataset)
+        for name, value in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
+            options.check_callable(name, value)
+        options.check_clone(clone_dataset)
+        options.check_choice("output", output, ("auto", "numpy", "torch"), later=("jax",))
+        options.check_choice("isolation", isolation, ("thread",), later=("process",))
+        options.refuse_for_now("transform", transform, (None,))
+        options.refuse_for_now("memory", memory, ("auto", "off"))
+        options.refuse_for_now("shard", shard, (None,))
+        options.warn_meaningless(multiprocessing_context, pin_memory_device)
+
+        self.dataset = dataset
+        self.num_workers = options.resolve_workers(num_workers)
+        self.prefetch_factor = (
+            2 if prefetch_factor is None else as_count("prefetch_factor", prefetch_factor, least=1)
+        )
+        self.pin_memory = as_flag("pin_memory", pin_memory)
+        self.timeout = as_seconds("timeout", timeout)
+        self.persistent_workers = as_flag("persistent_workers", persistent_workers)
+        self.in_order = as_flag("in_order", in_order)
+        self.failure_policy = FailurePolicy.of(on_failure)
+        self.seed, self._seed_given = options.resolve_seed(seed, generator)
+        self._source: TicketSource = resolve_source(
+            dataset,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            sampler=sampler,
+            batch_sampler=batch_sampler,
+            drop_last=drop_last,
+            seed=self.seed,
+        )
+        self.batch_size = self._source.batch_size
+        self.drop_last = self._source.drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.worker_init_fn = worker_init_fn
+        self.clone_dataset = clone_dataset
+        self.generator = generator
+        self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
+        self._recipe = Recipe(
+            self.collate_fn,
+            options.resolve_output(output, collate_fn, pin_memory=self.pin_memory, single=self._source.single),
+            single=self._source.single,
+        )
+        self._lock = threading.Lock()
+        self._next_epoch = 0
+        self._epoch_chosen = False
+        self._pending: LoaderState | None = None
+        self._current: _Epoch | None = None
+        self._skipped: list[SkipRecord] = []
+        self._death: DeadWorkerError | None = None
+        self._spare: WorkerPool | None = None
+        self._iterators: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
+        _loaders.add(self)
+
+    # Iterating
+
+    def __iter__(self) -> LoaderIterator:
+        """Start a new, complete epoch (or the rest of one, after ``load_state_dict``).
+
+        Raises:
+            DeadWorkerError: A worker died earlier and the loader was not rebuilt since.
+        """
+        if self._death is not None:
+            raise _copy(self._death)
+        with self._lock:
+            epoch, received, chosen = self._begin()
+        return self._start(epoch, received, chosen)
+
+    def _begin(self) -> tuple[int, Received, bool]:
+        chosen = self._epoch_chosen or self._pending is not None
+        if self._pending is not None:
+            epoch, received = self._pending.resume()
+            self._pending = None
+        else:
+            epoch, received = self._next_epoch, self._source.nothing_received()
+        self._next_epoch = epoch + 1
+        return epoch, received, chosen
+
+    def _start(self, epoch: int, received: Received, chosen: bool) -> LoaderIterator:
+        tickets = self._source.open(epoch, received, announce=chosen)
+        ledger = Ledger(
+            self.failure_policy,
+            epoch=epoch,
+            received=received,
+            in_order=self.in_order,
+            total=tickets.total,
+            records=self._skipped,
+        )
+        workers = self.num_workers
+        capacity = workers * (self.prefetch_factor + 1) if workers else 1
+        run = EpochRun(ledger, self.failure_policy, seed=self.seed, epoch=epoch, capacity=capacity)
+        current = self._current = _Epoch(epoch, received, run)
+        reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
+        crew: InlineCrew | ThreadCrew
+        if workers:
+            crew = ThreadCrew(self._take_pool(), run, reading, self.timeout)
+        else:
+            crew = InlineCrew(self._inline_dataset(), self._recipe, run, reading)
+        iterator = LoaderIterator(
+            run,
+            crew,
+            tickets,
+            timeout=self.timeout,
+            on_end=lambda ending: self._on_end(current, crew, ending),
+        )
+        self._iterators.add(iterator)
+        return iterator
+
+    def _take_pool(self) -> WorkerPool:
+        pool, self._spare = self._spare, None
+        if pool is not None and pool.reusable:
+            return pool
+        return WorkerPool(
+            self.num_workers,
+            self.dataset,
+            self._recipe,
+            worker_init_fn=self.worker_init_fn,
+            clone_dataset=self.clone_dataset,
+            seed=self.seed,
+            timeout=self.timeout,
+        )
+
+    def _inline_dataset(self) -> Any:
+        return self.clone_dataset(0) if callable(self.clone_dataset) else self.dataset
+
+    def _on_end(self, epoch: _Epoch, crew: InlineCrew | ThreadCrew, ending: Any) -> bool:
+        """Draw the loader's own consequences; True when it keeps the crew's threads for the next epoch.
+
+        Runs in finalisers too: plain stores only.
+        """
+        if ending is LoaderIterator.COMPLETE:
+            epoch.finished = True
+            if self.persistent_workers and isinstance(crew, ThreadCrew) and self._spare is None:
+                self._spare = crew.pool
+                return True
+        elif isinstance(ending, DeadWorkerError):
+            self._death = _copy(ending)
+        return False
+
+    def __len__(self) -> int:
+        """The nominal number of batches of an epoch.
+
+        Raises:
+            TypeError: The dataset or the sampler has no length.
+        """
+        return self._source.nominal_batches()
+
+    # Position
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next ``iter()`` be this epoch; the one after it is ``epoch + 1``.
+
+        A sampler's own ``set_epoch`` is called with it when the epoch begins. A loaded state for the same epoch
+        stays in force.
+        """
+        epoch = as_count("epoch", epoch, least=0)
+        with self._lock:
+            if self._pending is not None and self._pending.resume()[0] == epoch:
+                return
+            self._pending = None
+            self._current = None
+            self._next_epoch = epoch
+            self._epoch_chosen = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of what the consumer has received, as a dict of JSON types.
+
+        It does not depend on the number of workers, prefetching or the batch size. Taken inside an epoch, it
+        leads to the rest of that epoch; taken after its end, to the next epoch.
+        """
+        with self._lock:
+            if self._pending is not None:
+                return self._pending.to_dict()
+            current = self._current
+            return LoaderState.of(
+                sampler=self._source.kind,
+                length=self._source.length,
+                seed=self.seed,
+                epoch=self._next_epoch if current is None else current.number,
+                received=self._source.nothing_received() if current is None else current.received,
+                finished=current is not None and current.finished,
+            ).to_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next ``iter()`` go on where ``state_dict`` was taken.
+
+        Raises:
+            ResumeError: The state is damaged, or dataset length, seed, shuffle or kind of sampler differ.
+        """
+        state = LoaderState.from_dict(state_dict)
+        self._source.check_resume(state, self.seed if self._seed_given else None)
+        with self._lock:
+            self._source = self._source.with_seed(state.seed)
+            self.seed = state.seed
+            self._pending = state
+
+    # Health
+
+    def rebuild(self) -> None:
+        """Bring a loader back whose worker died: the next ``iter()`` starts with fresh workers.
+
+        That ``iter()`` is a new epoch. To go on in the epoch that failed, take ``state_dict()`` and give it to
+        ``load_state_dict`` as well.
+        """
+        self._stop_spare()
+        self._death = None
+
+    @property
+    def skipped(self) -> tuple[SkipRecord, ...]:
+        """Records of all samples that were left out, in order of delivery."""
+        return tuple(self._skipped)
+
+    def statistics(self) -> Statistics:
+        """A snapshot of the present epoch, or of the last one."""
+        current = self._current
+        return Statistics() if current is None else current.run.statistics()
+
+    def close(self) -> None:
+        """End all threads of the loader and close its iterators; bounded in time, idempotent.
+
+        The loader can be iterated again afterwards.
+        """
+        for iterator in list(self._iterators):
+            iterator.close()
+        spare = self._stop_spare()
+        if spare is not None and spare.pid == os.getpid():
+            spare.join()
+
+    def _stop_spare(self) -> WorkerPool | None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.stop()
+        return spare
+
+    def __enter__(self) -> DataLoader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Only signals: this may run on any thread, in the middle of anything.
+        if getattr(self, "_spare", None) is not None:
+            self._stop_spare()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({type(self.dataset).__name__}, batch_size={self.batch_size}, "
+            f"num_workers={self.num_workers}, seed={self.seed}, on_failure={self.failure_policy})"
+        )
+
+
+class _Epoch:
+    """What the loader remembers of its latest epoch: its position outlives the iterator."""
+
+    __slots__ = ("finished", "number", "received", "run")
+
+    def __init__(self, number: int, received: Received, run: EpochRun) -> None:
+        self.number = number
+        self.received = received
+        self.run = run
+        self.finished = False
+
+
+def _copy(error: DeadWorkerError) -> DeadWorkerError:
+    """A copy without the traceback, which would keep the consumer's frames alive as long as the loader."""
+    twin = copy.copy(error)
+    twin.__cause__ = error.__cause__
+    return twin
+
+
+_loaders: weakref.WeakSet[DataLoader] = weakref.WeakSet()
+
+
+def _free_locks() -> None:
+    """In the child of a fork, locks that another thread held at that moment would stay locked for ever."""
+    for loader in list(_loaders):
+        loader._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_locks)

@@ -1,0 +1,162 @@
+"""The loader's arguments that are checked or resolved on their own, one function each."""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from nogil_loader.checks import as_count
+from nogil_loader.collate import DefaultCollate
+from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
+from nogil_loader.engine.cpus import available_cpus
+from nogil_loader.errors import describe
+
+MAX_SEED = 2**64 - 1
+Output = Literal["auto", "numpy", "torch"]
+
+
+def resolve_workers(value: Any) -> int:
+    """Return the number of workers; ``"auto"`` is the number of CPUs that the process may use.
+
+    Raises:
+        TypeError: Neither an integer nor ``"auto"``.
+        ValueError: Negative, or another string.
+    """
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"num_workers={value!r}: expected an integer ≥ 0 or 'auto'")
+        return available_cpus()
+    try:
+        return as_count("num_workers", value, least=0)
+    except TypeError as error:
+        raise TypeError(f"{error} (or 'auto')") from None
+
+
+def resolve_seed(seed: Any, generator: Any) -> tuple[int, bool]:
+    """Return the seed and whether the caller chose it.
+
+    Args:
+        seed: 0 to 2**64 - 1, or None.
+        generator: As in torch: a ``torch.Generator``, whose initial seed is taken, or a numpy ``Generator``,
+            from which one number is drawn.
+
+    Raises:
+        TypeError: A wrong type.
+        ValueError: Out of range, or both are given.
+    """
+    if generator is not None and seed is not None:
+        raise ValueError(f"seed={seed!r} and generator={describe(generator, 100)}: give only one of them")
+    if seed is not None:
+        return as_count("seed", seed, least=0, most=MAX_SEED), True
+    if generator is None:
+        return secrets.randbits(64), False
+    if isinstance(generator, np.random.Generator):
+        return int(generator.integers(MAX_SEED, dtype=np.uint64, endpoint=True)), True
+    if hasattr(generator, "initial_seed"):
+        return int(generator.initial_seed()) & MAX_SEED, True
+    raise TypeError(
+        f"generator={describe(generator, 100)}: expected a torch.Generator or a numpy.random.Generator, not "
+        f"{type(generator).__name__}"
+    )
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        TypeError: ``value`` is neither None nor callable.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(f"{name}={describe(value, 100)}: expected a callable, not {type(value).__name__}")
+
+
+def check_clone(value: Any) -> None:
+    """Refuse a ``clone_dataset`` that is neither a bool nor callable.
+
+    Raises:
+        TypeError: As above.
+    """
+    if not isinstance(value, bool) and not callable(value):
+        raise TypeError(
+            f"clone_dataset={describe(value, 100)}: expected True, False or a callable from worker id to a dataset"
+        )
+
+
+def check_choice(name: str, value: Any, allowed: tuple[str, ...], later: tuple[str, ...] = ()) -> None:
+    """Refuse a string that is none of those allowed.
+
+    Raises:
+        NotImplementedError: One that a later release will have.
+        ValueError: Anything else.
+    """
+    if value in later:
+        raise NotImplementedError(f"{name}={value!r} is not available yet; use {_either(allowed)}")
+    if value not in allowed:
+        raise ValueError(f"{name}={describe(value, 100)}: expected {_either(allowed)}")
+
+
+def refuse_for_now(name: str, value: Any, default: tuple[Any, ...]) -> None:
+    """Refuse what a later release will have.
+
+    Raises:
+        NotImplementedError: ``value`` is none of the defaults.
+    """
+    if not any(value is known or (isinstance(value, str) and value == known) for known in default):
+        shown = _either(tuple(map(str, default)))
+        raise NotImplementedError(f"{name}={describe(value, 100)} is not available yet; leave it at {shown}")
+
+
+def warn_meaningless(multiprocessing_context: Any, pin_memory_device: Any) -> None:
+    """Say once that arguments which steer processes or devices do nothing here."""
+    for name, value in (
+        ("multiprocessing_context", multiprocessing_context),
+        ("pin_memory_device", pin_memory_device),
+    ):
+        if value:
+            warnings.warn(
+                f"{name}={describe(value, 100)} has no meaning with worker threads and is ignored", stacklevel=4
+            )
+
+
+def resolve_output(
+    output: str, collate_fn: Any, *, pin_memory: bool, single: bool
+) -> Callable[[Any], Any] | None:
+    """Return what is applied to each finished batch, None for nothing.
+
+    A user's own ``collate_fn`` decides itself what a batch is made of; its result is only pinned.
+
+    Raises:
+        ImportError: ``output="torch"`` and torch is not installed.
+    """
+    steps: list[Callable[[Any], Any]] = []
+    ours = collate_fn is None or type(collate_fn).__module__.startswith("nogil_loader.")
+    if output == "torch":
+        require_torch()
+        if ours:
+            steps.append(to_torch)
+    elif output == "numpy" and ours and not single:
+        steps.append(to_numpy)
+    if pin_memory and output != "numpy":
+        torch = require_torch()
+        if torch.cuda.is_available():
+            steps.append(pin)
+        else:
+            warnings.warn("pin_memory=True: there is no accelerator, so batches are not pinned", stacklevel=4)
+    if len(steps) < 2:
+        return steps[0] if steps else None
+    return lambda batch: steps[1](steps[0](batch))
+
+
+def resolve_collate(collate_fn: Any, *, single: bool) -> Callable[[Any], Any] | None:
+    """Return the collation: the caller's, the default one, or None for samples that are handed through."""
+    if collate_fn is not None or single:
+        return collate_fn  # type: ignore[no-any-return]
+    return DefaultCollate()
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    return " or ".join(repr(choice) for choice in choices)
