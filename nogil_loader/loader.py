@@ -13,8 +13,9 @@ from typing import Any
 from nogil_loader import options
 from nogil_loader.checks import as_count, as_flag, as_seconds
 from nogil_loader.data.protocols import check_dataset
+from nogil_loader.engine.epochs import Beginning, Current, Epochs
 from nogil_loader.engine.inline import InlineCrew
-from nogil_loader.engine.iterator import LoaderIterator
+from nogil_loader.engine.iterator import CLOSE_SECONDS, LoaderIterator
 from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import SkipRecord
 from nogil_loader.engine.pool import WorkerPool
@@ -25,7 +26,7 @@ from nogil_loader.engine.source import TicketSource, resolve_source
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.threaded import ThreadCrew
 from nogil_loader.errors import DeadWorkerError
-from nogil_loader.plan import LoaderState, Received
+from nogil_loader.plan import LoaderState
 from nogil_loader.policies import FailurePolicy
 
 
@@ -150,14 +151,13 @@ class DataLoader(Iterable[Any]):
         self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
         self._recipe = Recipe(
             self.collate_fn,
-            options.resolve_output(output, collate_fn, pin_memory=self.pin_memory, single=self._source.single),
+            options.resolve_output(
+                output, collate_fn, pin_memory=self.pin_memory, single=self._source.single
+            ),
             single=self._source.single,
         )
         self._lock = threading.Lock()
-        self._next_epoch = 0
-        self._epoch_chosen = False
-        self._pending: LoaderState | None = None
-        self._current: _Epoch | None = None
+        self._epochs = Epochs()
         self._skipped: list[SkipRecord] = []
         self._death: DeadWorkerError | None = None
         self._spare: WorkerPool | None = None
@@ -175,21 +175,12 @@ class DataLoader(Iterable[Any]):
         if self._death is not None:
             raise _copy(self._death)
         with self._lock:
-            epoch, received, chosen = self._begin()
-        return self._start(epoch, received, chosen)
+            beginning = self._epochs.begin(self._source.nothing_received())
+        return self._start(beginning)
 
-    def _begin(self) -> tuple[int, Received, bool]:
-        chosen = self._epoch_chosen or self._pending is not None
-        if self._pending is not None:
-            epoch, received = self._pending.resume()
-            self._pending = None
-        else:
-            epoch, received = self._next_epoch, self._source.nothing_received()
-        self._next_epoch = epoch + 1
-        return epoch, received, chosen
-
-    def _start(self, epoch: int, received: Received, chosen: bool) -> LoaderIterator:
-        tickets = self._source.open(epoch, received, announce=chosen)
+    def _start(self, beginning: Beginning) -> LoaderIterator:
+        epoch, received, _ = beginning
+        tickets = self._source.open(beginning)
         ledger = Ledger(
             self.failure_policy,
             epoch=epoch,
@@ -201,7 +192,7 @@ class DataLoader(Iterable[Any]):
         workers = self.num_workers
         capacity = workers * (self.prefetch_factor + 1) if workers else 1
         run = EpochRun(ledger, self.failure_policy, seed=self.seed, epoch=epoch, capacity=capacity)
-        current = self._current = _Epoch(epoch, received, run)
+        current = self._epochs.current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
         crew: InlineCrew | ThreadCrew
         if workers:
@@ -235,13 +226,13 @@ class DataLoader(Iterable[Any]):
     def _inline_dataset(self) -> Any:
         return self.clone_dataset(0) if callable(self.clone_dataset) else self.dataset
 
-    def _on_end(self, epoch: _Epoch, crew: InlineCrew | ThreadCrew, ending: Any) -> bool:
+    def _on_end(self, current: Current, crew: InlineCrew | ThreadCrew, ending: Any) -> bool:
         """Draw the loader's own consequences; True when it keeps the crew's threads for the next epoch.
 
         Runs in finalisers too: plain stores only.
         """
         if ending is LoaderIterator.COMPLETE:
-            epoch.finished = True
+            current.finished = True
             if self.persistent_workers and isinstance(crew, ThreadCrew) and self._spare is None:
                 self._spare = crew.pool
                 return True
@@ -267,12 +258,7 @@ class DataLoader(Iterable[Any]):
         """
         epoch = as_count("epoch", epoch, least=0)
         with self._lock:
-            if self._pending is not None and self._pending.resume()[0] == epoch:
-                return
-            self._pending = None
-            self._current = None
-            self._next_epoch = epoch
-            self._epoch_chosen = True
+            self._epochs.choose(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of what the consumer has received, as a dict of JSON types.
@@ -280,18 +266,12 @@ class DataLoader(Iterable[Any]):
         It does not depend on the number of workers, prefetching or the batch size. Taken inside an epoch, it
         leads to the rest of that epoch; taken after its end, to the next epoch.
         """
+        source = self._source
         with self._lock:
-            if self._pending is not None:
-                return self._pending.to_dict()
-            current = self._current
-            return LoaderState.of(
-                sampler=self._source.kind,
-                length=self._source.length,
-                seed=self.seed,
-                epoch=self._next_epoch if current is None else current.number,
-                received=self._source.nothing_received() if current is None else current.received,
-                finished=current is not None and current.finished,
-            ).to_dict()
+            state = self._epochs.state(
+                sampler=source.kind, length=source.length, seed=self.seed, nothing=source.nothing_received()
+            )
+        return state.to_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next ``iter()`` go on where ``state_dict`` was taken.
@@ -304,7 +284,7 @@ class DataLoader(Iterable[Any]):
         with self._lock:
             self._source = self._source.with_seed(state.seed)
             self.seed = state.seed
-            self._pending = state
+            self._epochs.load(state)
 
     # Health
 
@@ -324,7 +304,7 @@ class DataLoader(Iterable[Any]):
 
     def statistics(self) -> Statistics:
         """A snapshot of the present epoch, or of the last one."""
-        current = self._current
+        current = self._epochs.current
         return Statistics() if current is None else current.run.statistics()
 
     def close(self) -> None:
@@ -336,7 +316,7 @@ class DataLoader(Iterable[Any]):
             iterator.close()
         spare = self._stop_spare()
         if spare is not None and spare.pid == os.getpid():
-            spare.join()
+            spare.join(CLOSE_SECONDS)
 
     def _stop_spare(self) -> WorkerPool | None:
         spare, self._spare = self._spare, None
@@ -362,18 +342,6 @@ class DataLoader(Iterable[Any]):
             f"{type(self).__name__}({type(self.dataset).__name__}, batch_size={self.batch_size}, "
             f"num_workers={self.num_workers}, seed={self.seed}, on_failure={self.failure_policy})"
         )
-
-
-class _Epoch:
-    """What the loader remembers of its latest epoch: its position outlives the iterator."""
-
-    __slots__ = ("finished", "number", "received", "run")
-
-    def __init__(self, number: int, received: Received, run: EpochRun) -> None:
-        self.number = number
-        self.received = received
-        self.run = run
-        self.finished = False
 
 
 def _copy(error: DeadWorkerError) -> DeadWorkerError:

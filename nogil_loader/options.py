@@ -118,7 +118,8 @@ def warn_meaningless(multiprocessing_context: Any, pin_memory_device: Any) -> No
     ):
         if value:
             warnings.warn(
-                f"{name}={describe(value, 100)} has no meaning with worker threads and is ignored", stacklevel=4
+                f"{name}={describe(value, 100)} has no meaning with worker threads and is ignored",
+                stacklevel=4,
             )
 
 

@@ -14,15 +14,15 @@ logger = logging.getLogger("nogil_loader")
 
 
 def resilient(make_loader: Callable[[], DataLoader], *, restarts: int = 3) -> Iterator[Any]:
-    """Iterate one epoch of a loader made by a factory; when it dies, make a new one and go on where it stopped.
+    """Iterate an epoch of a loader made by a factory; when it dies, make a new one and go on where it stopped.
 
-    The batches are those of an undisturbed epoch: each new loader continues at the first sample that was not
-    delivered. This helps where a rebuilt worker does not, because what is broken belongs to the dataset object
-    (a lost connection, a closed file), which the factory makes anew.
+    The batches are those of an undisturbed epoch: each new loader continues at the first sample that was
+    not delivered. This helps where a rebuilt worker does not, because what is broken belongs to the dataset
+    object (a lost connection, a closed file), which the factory makes anew.
 
     Args:
-        make_loader: Returns a new loader, with the same data and arguments each time. A seed that is not given
-            is taken over from the first one.
+        make_loader: Returns a new loader, with the same data and arguments each time. A seed that is not
+            given is taken over from the first one.
         restarts: How many loaders in a row may die at the same position before the error is raised.
 
     Yields:
@@ -60,5 +60,5 @@ def _epoch(make_loader: Callable[[], DataLoader], restarts: int) -> Iterator[Any
 def _made(make_loader: Callable[[], DataLoader]) -> DataLoader:
     loader = make_loader()
     if not isinstance(loader, DataLoader):
-        raise TypeError(f"make_loader returned {type(loader).__name__}: expected a new nogil_loader.DataLoader")
+        raise TypeError(f"make_loader returned {type(loader).__name__}: expected a new DataLoader")
     return loader

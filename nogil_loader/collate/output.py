@@ -17,6 +17,7 @@ _TORCH_KINDS = frozenset("biufc")
 
 def map_leaves(tree: Any, convert: Callable[[Any], Any]) -> Any:
     """Return ``tree`` with every leaf replaced by ``convert(leaf)``; containers keep their types."""
+    clone: Any
     if isinstance(tree, Mapping):
         values = {key: map_leaves(value, convert) for key, value in tree.items()}
         if not isinstance(tree, dict) or type(tree) is dict:

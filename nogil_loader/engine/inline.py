@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from nogil_loader.engine.ledger import Verdict
 from nogil_loader.engine.outcome import Loaded
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Kitchen, Recipe
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope
+from nogil_loader.engine.ticket import Verdict
 
 INLINE_WORKER = 0
 
@@ -40,7 +40,7 @@ class InlineCrew:
                 self._read(self._reading)
             return
         outcome = self._kitchen.attempt(lease.ticket, self._scope, INLINE_WORKER)
-        if type(outcome) is Loaded:
+        if isinstance(outcome, Loaded):
             run.finish(lease, outcome.batch)
         elif isinstance(outcome.cause, KeyboardInterrupt):
             # Ctrl-C is meant for the program, which is what runs here; the ticket stays to be loaded.

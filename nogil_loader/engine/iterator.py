@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Protocol
 
-from nogil_loader.engine.ledger import END, Failed, Ready
+from nogil_loader.engine.ledger import END
 from nogil_loader.engine.run import STEP, EpochRun
 from nogil_loader.engine.source import PlannedTickets, StreamTickets
 from nogil_loader.engine.statistics import Progress, Statistics
+from nogil_loader.engine.ticket import Failed, Ready
 from nogil_loader.errors import DeadWorkerError, LoaderError, WorkerTimeoutError
 
 logger = logging.getLogger("nogil_loader")
@@ -29,7 +30,7 @@ logger = logging.getLogger("nogil_loader")
 # Those in user code end by themselves; waiting longer for them would hold up an error message.
 _LAST_WORDS = 0.2
 # What close() grants to threads that are still in user code, all together.
-_CLOSE_SECONDS = 1.0
+CLOSE_SECONDS = 1.0
 
 
 class Crew(Protocol):
@@ -215,7 +216,7 @@ class LoaderIterator(Iterator[Any]):
         if self._run.closed:
             return
         self._abandon()
-        if self._run.pid == os.getpid() and not self._crew.join(_CLOSE_SECONDS):
+        if self._run.pid == os.getpid() and not self._crew.join(CLOSE_SECONDS):
             logger.info("closed while a worker is still in user code; its thread ends when that returns")
 
     def _abandon(self) -> None:

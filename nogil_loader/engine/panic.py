@@ -8,6 +8,7 @@ callback.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, overload
@@ -80,10 +81,9 @@ def catch_panics(
         except BaseException as cause:  # noqa: BLE001 - the point of this function
             death = DeadWorkerError(worker_id=worker, cause=cause, memory=read_memory())
         if on_death is not None:
-            try:
+            # A broken listener must not bring back the silent end.
+            with contextlib.suppress(BaseException):
                 on_death(death)
-            except BaseException:  # noqa: BLE001, S110 - a broken listener must not bring back the silent end
-                pass
         return death
 
     return guarded

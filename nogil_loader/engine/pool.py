@@ -16,11 +16,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from nogil_loader.engine.ledger import Verdict
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.recipe import Recipe
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import WorkerInfo
+from nogil_loader.engine.ticket import Verdict
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.engine.worker import Worker
 from nogil_loader.memory.reading import read_memory

@@ -13,9 +13,9 @@ from typing import Any
 
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.data.protocols import batched_fetch, is_map_style
-from nogil_loader.engine.ledger import Ticket
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
 from nogil_loader.engine.scope import SampleScope, current_scope
+from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import CollateError, DatasetError
 from nogil_loader.memory.reading import read_memory
 

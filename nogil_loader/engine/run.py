@@ -18,9 +18,10 @@ from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from nogil_loader.engine.ledger import Failed, Lease, Ledger, Ready, Ticket, Verdict
+from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.statistics import Statistics
+from nogil_loader.engine.ticket import Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.policies import FailurePolicy
 
 # How long the consumer waits before it checks that whoever it waits for is alive. Death without a word is
@@ -42,7 +43,9 @@ class EpochRun:
         capacity: Tickets that may exist at a time.
     """
 
-    def __init__(self, ledger: Ledger, policy: FailurePolicy, *, seed: int, epoch: int, capacity: int) -> None:
+    def __init__(
+        self, ledger: Ledger, policy: FailurePolicy, *, seed: int, epoch: int, capacity: int
+    ) -> None:
         self.seed = seed
         self.epoch = epoch
         self.capacity = capacity

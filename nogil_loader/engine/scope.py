@@ -90,7 +90,9 @@ def sample_rng(index: Hashable = _NO_SAMPLE) -> np.random.Generator:
 
 def _generator(seed: int, epoch: int, key: Hashable) -> np.random.Generator:
     counter = np.array([0, 0, _word(key), epoch & _WORD], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(counter=counter, key=np.array([seed, _STREAM], dtype=np.uint64)))
+    return np.random.Generator(
+        np.random.Philox(counter=counter, key=np.array([seed, _STREAM], dtype=np.uint64))
+    )
 
 
 def _word(key: Hashable) -> int:

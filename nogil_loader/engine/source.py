@@ -9,10 +9,19 @@ from typing import Any, ClassVar, Protocol
 
 from nogil_loader.checks import as_count, as_flag
 from nogil_loader.data.protocols import dataset_length, is_map_style
-from nogil_loader.engine.ledger import Ticket
+from nogil_loader.engine.epochs import Beginning
 from nogil_loader.engine.stream import IteratorMemory, StreamSource
+from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import ResumeError, describe
-from nogil_loader.plan import Batching, EpochPlan, LoaderState, RandomSampler, Received, UserBatchSampler, nominal_batches
+from nogil_loader.plan import (
+    Batching,
+    EpochPlan,
+    LoaderState,
+    RandomSampler,
+    Received,
+    UserBatchSampler,
+    nominal_batches,
+)
 
 
 class PlannedTickets:
@@ -65,7 +74,9 @@ class StreamTickets:
 class TicketSource(Protocol):
     """A loader's arguments about what to deliver, resolved."""
 
-    length: int | None
+    @property
+    def length(self) -> int | None:
+        """Length of the dataset, None if it has none."""
 
     @property
     def kind(self) -> str:
@@ -83,7 +94,7 @@ class TicketSource(Protocol):
     def single(self) -> bool:
         """Whether samples are handed through one by one."""
 
-    def open(self, epoch: int, received: Received, *, announce: bool) -> PlannedTickets | StreamTickets:
+    def open(self, beginning: Beginning) -> PlannedTickets | StreamTickets:
         """Begin an epoch, without what was received of it before."""
 
     def nothing_received(self) -> Received:
@@ -126,9 +137,9 @@ class PlanningSource:
         """Whether samples are handed through one by one."""
         return self.batch_size is None and not isinstance(self.batching.sampler, UserBatchSampler)
 
-    def open(self, epoch: int, received: Received, *, announce: bool) -> PlannedTickets:
-        """Begin an epoch; ``announce`` tells a user's sampler which one it is."""
-        return PlannedTickets(self.batching.plan(epoch, received))
+    def open(self, beginning: Beginning) -> PlannedTickets:
+        """Begin an epoch, without what was received of it before."""
+        return PlannedTickets(self.batching.plan(beginning.epoch, beginning.received))
 
     def nothing_received(self) -> Received:
         """What is received when an epoch begins."""
@@ -176,8 +187,9 @@ class StreamingSource:
         """Whether samples are handed through one by one."""
         return self.batch_size is None
 
-    def open(self, epoch: int, received: Received, *, announce: bool) -> StreamTickets:
+    def open(self, beginning: Beginning) -> StreamTickets:
         """Begin an epoch, reading over what was received of it before."""
+        received = beginning.received
         if received.prefix and not self.warned_resume:
             self.warned_resume = True
             warnings.warn(

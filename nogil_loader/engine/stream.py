@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from nogil_loader.engine.ledger import Ticket
+from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import DatasetError
 
 _NOTHING: Any = object()
@@ -100,7 +100,7 @@ class StreamSource:
 
     def _open(self) -> Iterator[Any]:
         try:
-            iterator = iter(self._dataset)
+            iterator: Iterator[Any] = iter(self._dataset)
         except StopIteration as error:
             raise DatasetError(f"{type(self._dataset).__name__}.__iter__ raised StopIteration") from error
         if self._memory.is_used(iterator):

@@ -48,5 +48,7 @@ class ThreadCrew:
     def join(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for the threads to end; False when some are still in user code."""
         deadline = time.monotonic() + seconds
-        workers_ended = self.pool.join(seconds)
-        return (self._reader is None or self._reader.join(max(0.0, deadline - time.monotonic()))) and workers_ended
+        ended = self.pool.join(seconds)
+        if self._reader is not None:
+            ended = self._reader.join(max(0.0, deadline - time.monotonic())) and ended
+        return ended

@@ -10,12 +10,12 @@ import traceback
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from nogil_loader.engine.ledger import Lease, Verdict
 from nogil_loader.engine.outcome import Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
 from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_worker
+from nogil_loader.engine.ticket import Lease, Verdict
 from nogil_loader.errors import DeadWorkerError
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Worker:
             self.lease = lease
             outcome = kitchen.attempt(lease.ticket, scope, self.id)
             self.lease = None
-            if type(outcome) is Loaded:
+            if isinstance(outcome, Loaded):
                 kept = run.finish(lease, outcome.batch)
                 # The batch is the consumer's now: nothing here may keep it alive until the next one is loaded.
                 del outcome

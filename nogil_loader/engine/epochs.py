@@ -1,0 +1,88 @@
+"""Which epoch comes next, and where the consumer of the present one stands: the loader's position, pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nogil_loader.engine.run import EpochRun
+from nogil_loader.plan import LoaderState, Received
+
+
+class Beginning(NamedTuple):
+    """How an epoch begins.
+
+    Attributes:
+        epoch: Its number.
+        received: What the consumer has of it already; the position that is kept up to date from here on.
+        announced: The number was chosen by the caller, so a user's sampler is told.
+    """
+
+    epoch: int
+    received: Received
+    announced: bool
+
+
+class Current:
+    """The latest epoch that began. Its position outlives its iterator."""
+
+    __slots__ = ("beginning", "finished", "run")
+
+    def __init__(self, beginning: Beginning, run: EpochRun) -> None:
+        self.beginning = beginning
+        self.run = run
+        self.finished = False
+
+
+class Epochs:
+    """Counts epochs and knows the position to save.
+
+    Not safe to be called from several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self.current: Current | None = None
+        self._next = 0
+        self._chosen = False
+        self._pending: LoaderState | None = None
+
+    def begin(self, nothing: Received) -> Beginning:
+        """Move on to the next epoch, or to the rest of the one that a state was loaded for.
+
+        Args:
+            nothing: What is received at the beginning of an epoch.
+        """
+        chosen = self._chosen
+        if self._pending is not None:
+            epoch, received = self._pending.resume()
+            self._pending = None
+            self._chosen = chosen = True
+        else:
+            epoch, received = self._next, nothing
+        self._next = epoch + 1
+        return Beginning(epoch, received, chosen)
+
+    def choose(self, epoch: int) -> None:
+        """Let this epoch come next. A state that was loaded for it stays in force."""
+        self._chosen = True
+        if self._pending is not None and self._pending.resume()[0] == epoch:
+            return
+        self._pending = self.current = None
+        self._next = epoch
+
+    def load(self, state: LoaderState) -> None:
+        """Let the next epoch go on where ``state`` was taken."""
+        self._pending = state
+
+    def state(self, *, sampler: str, length: int | None, seed: int, nothing: Received) -> LoaderState:
+        """The position of what the consumer has received."""
+        if self._pending is not None:
+            return self._pending
+        current = self.current
+        return LoaderState.of(
+            sampler=sampler,
+            length=length,
+            seed=seed,
+            epoch=self._next if current is None else current.beginning.epoch,
+            received=nothing if current is None else current.beginning.received,
+            finished=current is not None and current.finished,
+        )

@@ -1,0 +1,112 @@
+"""A ticket and the states it goes through: *planned → leased → ready → delivered*, or emptied, or failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from nogil_loader.engine.outcome import Failure, SkipRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One slice of the plan, as handed to a worker.
+
+    Attributes:
+        number: The batch's number in the epoch.
+        start: Position of the first sample in the epoch's order.
+        span: Positions covered; ``len(keys)`` plus what was skipped.
+        keys: Dataset keys to load.
+        samples: The samples themselves where a reader has read them already, parallel to ``keys``.
+        rebuilds: How often it was loaded again on a rebuilt worker.
+        memory_retries: How often it was tried again after a MemoryError.
+        isolate: Load sample by sample, because it is not known which one fails.
+        skipped: Samples left out of it.
+    """
+
+    number: int
+    start: int
+    span: int
+    keys: list[Any]
+    samples: list[Any] | None = None
+    rebuilds: int = 0
+    memory_retries: int = 0
+    isolate: bool = False
+    skipped: tuple[SkipRecord, ...] = ()
+
+    def position(self, offset: int) -> int:
+        """The place in the epoch's order of ``keys[offset]``."""
+        gone = {record.position for record in self.skipped}
+        here = [place for place in range(self.start, self.start + self.span) if place not in gone]
+        return here[offset]
+
+    def planned_keys(self) -> list[Any]:
+        """The keys of all positions, those that were skipped included."""
+        if not self.skipped:
+            return self.keys
+        gone = {record.position: record.index for record in self.skipped}
+        rest = iter(self.keys)
+        places = range(self.start, self.start + self.span)
+        return [gone[place] if place in gone else next(rest) for place in places]
+
+
+class Planned(NamedTuple):
+    """Waits for a worker."""
+
+    ticket: Ticket
+
+
+class Lease:
+    """A worker's right to hand in an outcome for a ticket; void as soon as the ledger holds another entry.
+
+    Each lease is a new object, so its identity is the ticket's generation: whoever comes back with an old one
+    is told so, and the outcome is thrown away.
+    """
+
+    __slots__ = ("ticket", "worker")
+
+    def __init__(self, ticket: Ticket, worker: Any) -> None:
+        self.ticket = ticket
+        self.worker = worker
+
+
+class Ready(NamedTuple):
+    """Loaded, waits for its turn."""
+
+    ticket: Ticket
+    batch: Any
+
+
+class Emptied(NamedTuple):
+    """Every sample was skipped: nothing to deliver, but its positions are accounted for."""
+
+    ticket: Ticket
+
+
+class Failed(NamedTuple):
+    """Given up on; the epoch ends here."""
+
+    ticket: Ticket | None
+    failure: Failure
+    why: str = ""
+
+
+class Progress(NamedTuple):
+    """What was delivered so far; replaced as a whole."""
+
+    delivered: int = 0
+    skipped: int = 0
+    batches: int = 0
+
+
+class Verdict(Enum):
+    """What follows from a failure."""
+
+    STALE = "the lease was void: throw the outcome away"
+    RETRY = "load it again; the worker is not to blame"
+    REBUILD = "a fresh worker has to take the place"
+    FATAL = "the epoch ends with this failure"
+
+
+Entry = Planned | Lease | Ready | Emptied | Failed
