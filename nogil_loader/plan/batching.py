@@ -49,13 +49,13 @@ class Batching:
         """Resolve the arguments of a ``DataLoader`` over a dataset with ``__getitem__``.
 
         Args:
-            length: Length of the dataset, None if it has none; only a sampler or batch sampler can do without.
+            length: Length of the dataset, None if it has none; then a sampler or batch sampler is needed.
             seed: Seed of the shuffled order.
             batch_size: Samples per batch; None hands samples on one by one, uncollated.
             shuffle: True for a new random order in each epoch. None means False.
             sampler: Iterable of dataset keys, instead of ``shuffle``.
-            batch_sampler: Iterable of lists of dataset keys, instead of ``batch_size``, ``shuffle``, ``sampler``
-                and ``drop_last``.
+            batch_sampler: Iterable of lists of dataset keys, instead of ``batch_size``, ``shuffle``,
+                ``sampler`` and ``drop_last``.
             drop_last: Leave out an incomplete last batch.
 
         Raises:
@@ -67,7 +67,8 @@ class Batching:
         if batch_size is not None:
             batch_size = as_count("batch_size", batch_size, least=1)
         if batch_sampler is not None:
-            _refuse_beside("batch_sampler", "batch_size", batch_size, clash=batch_size not in (1, None))
+            # 1 is the default, so giving it by hand cannot be told from giving nothing.
+            _refuse_beside("batch_sampler", "batch_size", batch_size, clash=batch_size != 1)
             _refuse_beside("batch_sampler", "shuffle", shuffle, clash=bool(shuffle))
             _refuse_beside("batch_sampler", "sampler", sampler, clash=sampler is not None)
             _refuse_beside("batch_sampler", "drop_last", drop_last, clash=drop_last)

@@ -19,9 +19,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 class KeyDigest:
     """A 64-bit sum, modulo 2**64, of one hash per (position, key).
 
-    A sum does not care in which order its terms come, so keys of batches that were received out of order count
-    at once, and two digests of disjoint positions add up (the additive multiset hash of Bellare and Micciancio,
-    1997). It finds mistakes, such as a sampler that shuffles anew; it does not stop a forger.
+    A sum does not care in which order its terms come, so keys of batches that were received out of order
+    count at once, and nothing has to be kept until a gap is closed (the additive multiset hash of Bellare and
+    Micciancio, 1997). It finds mistakes, such as a sampler that shuffles anew; it does not stop a forger.
     """
 
     def __init__(self, value: int = 0) -> None:
@@ -47,7 +47,7 @@ class KeyDigest:
 
 
 def _hash_keys(keys: Sequence[Any]) -> UInt64Array:
-    if set(map(type, keys)) == {int} and _INT64_MIN <= min(keys) and max(keys) <= _INT64_MAX:
+    if set(map(type, keys)) == {int} and min(keys) >= _INT64_MIN and max(keys) <= _INT64_MAX:
         return np.array(keys, dtype=np.int64).view(np.uint64)
     return np.fromiter(map(_hash_key, keys), dtype=np.uint64, count=len(keys))
 
@@ -55,9 +55,12 @@ def _hash_keys(keys: Sequence[Any]) -> UInt64Array:
 def _hash_key(key: Any) -> int:
     if type(key) is int and _INT64_MIN <= key <= _INT64_MAX:
         return key & MASK64
-    if isinstance(key, frozenset):
-        text = f"frozenset of {len(key)}"  # the order within its repr changes from process to process
+    if type(key) is str:
+        text = repr(key)
+    elif isinstance(key, frozenset):
+        # What changes from process to process must not count: the order within a set, …
+        text = f"frozenset of {len(key)}"
     else:
-        # Addresses change from process to process as well; what remains is the type.
+        # … and addresses in the repr of objects that have no better one.
         text = _ADDRESS.sub("", describe(key))
     return int.from_bytes(hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest(), "little")

@@ -5,15 +5,17 @@ Guarantees:
 - Slices cover the epoch's positions that were not received before, each position in exactly one slice, in
   ascending order.
 - Every slice has ``batch_size`` keys, except the last one of the epoch, and, after a resume from unordered
-  delivery, the last one before samples that were received ahead of their turn. With ``drop_last`` an incomplete
-  last slice of the epoch is left out, and nothing else ever is.
-- After a resume the remaining samples are cut anew from the first missing one on. So every batch is full again
-  whatever the batch size was before, and with ``drop_last`` up to ``batch_size - 1`` samples at the end of the
-  epoch stay out, as ever; which ones depends on where the cut began.
+  delivery, the last one before samples that were received ahead of their turn. With ``drop_last`` an
+  incomplete last slice of the epoch is left out, and nothing else ever is.
+- After a resume the remaining samples are cut anew from the first missing one on. So every batch is full
+  again, whatever the batch size was before, and with ``drop_last`` fewer than ``batch_size`` samples at the
+  very end stay out, as ever. How many these are depends on where the last cut began: of 10 samples in batches
+  of 4 two stay out, and none if the epoch is resumed after sample 2.
 - A batch sampler's batches are kept as they are: received ones are skipped, and of a partly received one the
   rest is a slice of its own.
-- ``set_epoch`` and ``iter`` of a user's sampler are called once, in the constructor. Its errors come out
-  unchanged, and once it ended or raised, it is not advanced again.
+- ``set_epoch`` and ``iter`` of a user's sampler are called once, in the constructor, which also draws the first
+  item and what was received before. The sampler's errors come out unchanged, and once it ended or raised, it is
+  not advanced again.
 - If a user's sampler now gives other keys at the positions that were received, the constructor raises
   ``ResumeError`` instead of delivering some samples twice and others never.
 """
@@ -30,8 +32,8 @@ from nogil_loader.plan.digest import KeyDigest
 from nogil_loader.plan.received import Received, Run
 from nogil_loader.plan.samplers import Order, Sampler, UserBatchSampler, UserSampler, plain_keys
 
-# Indices are computed this many at a time: enough that numpy's overhead per call vanishes, few enough that the
-# first batch waits 2 ms at most and the list takes half a megabyte.
+# Indices are computed this many at a time: enough that numpy's overhead per call vanishes (4,096 cost twice as
+# much per index), few enough that the first batch waits about 1 ms and the list takes half a megabyte.
 _CHUNK = 1 << 14
 
 
@@ -58,19 +60,20 @@ class EpochPlan(Iterator[Slice]):
     Args:
         sampler: Where the keys come from.
         epoch: The epoch, from 0.
-        batch_size: Keys per slice; None for slices of one key that are not to be collated. Unused with a batch
-            sampler.
-        drop_last: Leave out the epoch's last slice if it is incomplete. Unused with a batch sampler and without
-            a batch size.
-        received: What was received of this epoch before.
+        batch_size: Keys per slice; None for slices of one key that are not to be collated. Unused with a
+            batch sampler.
+        drop_last: Leave out the epoch's last slice if it is incomplete. Unused with a batch sampler and
+            without a batch size.
+        received: What was received of this epoch before; it is read here and not kept.
 
     Attributes:
-        batched: False if ``batch_size`` is None: samples are to be handed on one by one, not collated.
-        total: Samples planned for the whole epoch, those already received included; None if the sampler has no
-            length. Exact once the plan has ended, whatever the sampler's ``__len__`` said.
+        total: Samples planned for the whole epoch, those already received included; None if that is not known
+            (a sampler without a length, a batch sampler). Exact once the plan has ended, whatever the
+            sampler's ``__len__`` said.
 
     Raises:
         ResumeError: The sampler's keys are not those that were received.
+        Exception: Whatever the user's sampler raises.
     """
 
     def __init__(
@@ -83,17 +86,16 @@ class EpochPlan(Iterator[Slice]):
         received: Received | None = None,
     ) -> None:
         received = Received() if received is None else received
-        self.batched = batch_size is not None or isinstance(sampler, UserBatchSampler)
         self._received_before = received.count
         self._drawn = 0
         self._failure: BaseException | None = None
         size = 1 if batch_size is None else as_count("batch_size", batch_size, least=1)
         drop_last = as_flag("drop_last", drop_last) and batch_size is not None
         if isinstance(sampler, UserBatchSampler):
-            self._slices = _cut_batches(_primed(sampler.open(epoch)), received)
+            self._slices = _cut_batches(sampler.open(epoch), received)
             self.total: int | None = None
         elif isinstance(sampler, UserSampler):
-            keys = _primed(sampler.open(epoch))
+            keys = sampler.open(epoch)
             self._slices = _cut_keys(keys, size, drop_last, received)
             self.total = _planned(sampler.length, size, drop_last, received)
         else:
@@ -204,21 +206,10 @@ def _replay(slices: Iterator[Slice], received: Received) -> list[Slice]:
                 left.append(Slice(run.start, keys))
     if received.digest is not None and received.digest != digest:
         raise ResumeError(
-            f"the sampler gives other keys than those received before (digest {digest.hex()}, in the state "
-            f"{received.digest.hex()}), so resuming would repeat some samples and lose others: give a sampler "
-            f"whose order is the same for the same epoch (seed it, or let its set_epoch do so), or start the "
-            f"epoch anew without the state",
+            f"the sampler gives other keys than those received before (digest {digest.hex()}, in the "
+            f"state {received.digest.hex()}), so resuming would repeat some samples and lose others: give a "
+            f"sampler whose order is the same for the same epoch (seed it, or let its set_epoch do so), or "
+            f"start the epoch anew without the state",
             field="digest",
         )
     return left
-
-
-def _primed(iterator: Iterator[Any]) -> Iterator[Any]:
-    """Advance an iterator to its first item at once, and give that item back first.
-
-    The body of a generator runs at its first ``next``. A sampler that reads ``self.epoch`` there would read the
-    epoch of another iterator if that one was opened in between.
-    """
-    for first in iterator:
-        return chain([first], iterator)
-    return iter(())

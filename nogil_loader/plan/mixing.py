@@ -19,17 +19,16 @@ MASK64 = (1 << 64) - 1
 # (the increment of SplitMix64, Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 GOLDEN = 0x9E3779B97F4A7C15
 
-# Stafford's "variant 13" of the 64-bit finaliser, the one that SplitMix64 uses: every input bit flips every
-# output bit with a probability within 0.2 % of one half.
-_MULTIPLIER_1 = 0xBF58476D1CE4E5B9
-_MULTIPLIER_2 = 0x94D049BB133111EB
+# Stafford's "variant 13" of MurmurHash3's 64-bit finaliser, the one that SplitMix64 uses.
+MULTIPLIER = 0xBF58476D1CE4E5B9
+_SECOND_MULTIPLIER = 0x94D049BB133111EB
 
 
 def mix(value: int) -> int:
     """Return a bijective scrambling of a 64-bit integer; higher bits of ``value`` are ignored."""
     value &= MASK64
-    value = ((value ^ (value >> 30)) * _MULTIPLIER_1) & MASK64
-    value = ((value ^ (value >> 27)) * _MULTIPLIER_2) & MASK64
+    value = ((value ^ (value >> 30)) * MULTIPLIER) & MASK64
+    value = ((value ^ (value >> 27)) * _SECOND_MULTIPLIER) & MASK64
     return value ^ (value >> 31)
 
 
@@ -40,9 +39,9 @@ def mix_array(values: UInt64Array) -> UInt64Array:
         values: Array of any shape, uint64.
     """
     mixed = values ^ (values >> np.uint64(30))
-    mixed *= np.uint64(_MULTIPLIER_1)
+    mixed *= np.uint64(MULTIPLIER)
     mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(_MULTIPLIER_2)
+    mixed *= np.uint64(_SECOND_MULTIPLIER)
     mixed ^= mixed >> np.uint64(31)
     return mixed
 

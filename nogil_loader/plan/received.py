@@ -20,8 +20,8 @@ class Run(NamedTuple):
 class Received:
     """The positions of one epoch that reached the consumer: a prefix, and intervals ahead of it.
 
-    With ordered delivery there is only the prefix. With unordered delivery, batches may arrive ahead of a gap;
-    the intervals are kept sorted, disjoint and apart from each other and from the prefix, so there is one
+    With ordered delivery there is only the prefix. With unordered delivery, batches may arrive ahead of a
+    gap; the intervals are kept sorted, disjoint and apart from each other and from the prefix, so there is one
     representation for each set of positions.
 
     Args:
@@ -75,7 +75,7 @@ class Received:
             keys: The keys at these positions. Needed where a digest is kept, ignored where not.
 
         Raises:
-            ValueError: A position was received before, or the keys are needed and are not as many as positions.
+            ValueError: A position was received before, or keys are needed and are not as many as positions.
         """
         if self.digest is not None and (keys is None or len(keys) != stop - start):
             raise ValueError(f"positions {start} to {stop} need as many keys for the digest, got {keys!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import chain
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ class Order(Protocol):
 
 
 class Ascending:
-    """The order 0, 1, 2, …"""
+    """The order of counting."""
 
     def indices(self, start: int, stop: int) -> Int64Array:
         """Return ``start`` to ``stop`` as an array, shape ``(stop - start,)``, int64."""
@@ -77,8 +78,12 @@ class UserSampler:
         return length_of(self.sampler)
 
     def open(self, epoch: int) -> Iterator[Any]:
-        """Start an epoch: ``set_epoch`` if there is one, then the only ``iter`` of that epoch."""
-        return _open(self.sampler, epoch)
+        """Start an epoch: ``set_epoch`` if there is one, ``iter``, and the first key, which is kept.
+
+        Raises:
+            ValueError: The sampler is an iterator that was used up before.
+        """
+        return _open("sampler", self.sampler, epoch)
 
 
 class UserBatchSampler:
@@ -101,8 +106,12 @@ class UserBatchSampler:
         return length_of(self.batch_sampler)
 
     def open(self, epoch: int) -> Iterator[list[Any]]:
-        """Start an epoch, as ``UserSampler.open``; the batches come checked and as fresh lists."""
-        batches = _open(self.batch_sampler, epoch)
+        """Start an epoch as ``UserSampler.open`` does; the batches come checked and as fresh lists.
+
+        Raises:
+            ValueError: The batch sampler is an iterator that was used up before.
+        """
+        batches = _open("batch_sampler", self.batch_sampler, epoch)
         return (_as_batch(number, batch) for number, batch in enumerate(batches))
 
 
@@ -147,11 +156,22 @@ def _check_iterable(name: str, value: Any, expected: str) -> None:
         raise TypeError(f"{name}={describe(value, 200)}: expected {expected}, not {type(value).__name__}")
 
 
-def _open(source: Any, epoch: int) -> Iterator[Any]:
+def _open(name: str, source: Any, epoch: int) -> Iterator[Any]:
     set_epoch = getattr(source, "set_epoch", None)
     if set_epoch is not None:
         set_epoch(epoch)
-    return iter(source)
+    iterator = iter(source)
+    # The body of a generator runs at its first next(). One that reads self.epoch there would read the epoch of
+    # another iterator of the loader if that was opened in between, so the first item is drawn at once.
+    for first in iterator:
+        return chain([first], iterator)
+    if iterator is source:
+        raise ValueError(
+            f"{name}={describe(source, 200)}: an iterator that has nothing (more) to give, so epoch {epoch} "
+            f"would be empty; give an iterable that starts anew at each iter(), such as a list or an object "
+            f"whose __iter__ is a generator function"
+        )
+    return iter(())
 
 
 def _as_batch(number: int, batch: Any) -> list[Any]:
@@ -159,8 +179,8 @@ def _as_batch(number: int, batch: Any) -> list[Any]:
     # a string is nearly always a sampler that was meant to be sampler=.
     if isinstance(batch, str | bytes | bytearray | Mapping | Set) or not hasattr(batch, "__iter__"):
         raise TypeError(
-            f"batch_sampler: batch {number} is {describe(batch, 200)}, of type {type(batch).__name__}; expected "
-            f"a list of dataset keys (an iterable of single keys is a sampler=)"
+            f"batch_sampler: batch {number} is {describe(batch, 200)}, of type {type(batch).__name__}; "
+            f"expected a list of dataset keys (an iterable of single keys is a sampler=)"
         )
     keys = list(batch)
     if not keys:

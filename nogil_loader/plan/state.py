@@ -90,8 +90,8 @@ class LoaderState:
         version = fields.pop("version", None)
         if isinstance(version, bool) or version != cls.VERSION:
             raise ResumeError(
-                f"state field 'version' is {describe(version, 200)}: this release reads version {cls.VERSION}; "
-                f"load the state with the release that wrote it, or start without it",
+                f"state field 'version' is {describe(version, 200)}: this release reads version "
+                f"{cls.VERSION}; load the state with the release that wrote it, or start without it",
                 field="version",
             )
         for name in _READERS:
@@ -110,8 +110,8 @@ class LoaderState:
         for start, stop in self.ahead:
             if not bound < start < stop:
                 raise ResumeError(
-                    f"state field 'ahead' is {list(self.ahead)}: expected ascending intervals [start, stop] that "
-                    f"neither touch each other nor the {self.received} samples received before them",
+                    f"state field 'ahead' is {list(self.ahead)}: expected ascending intervals [start, stop] "
+                    f"that neither touch each other nor the {self.received} samples received before them",
                     field="ahead",
                 )
             bound = stop
@@ -150,8 +150,8 @@ class LoaderState:
 
 def _misfit(field: str, saved: Any, given: Any) -> ResumeError:
     return ResumeError(
-        f"the state was taken with {_SUBJECT[field]} {saved!r}, this loader has {given!r}, so its samples come "
-        f"in another order: {_ADVICE[field]}, or start without the state",
+        f"the state was taken with {_SUBJECT[field]} {saved!r}, this loader has {given!r}, so its samples "
+        f"come in another order: {_ADVICE[field]}, or start without the state",
         field=field,
     )
 
