@@ -1,6 +1,19 @@
 """Collation: from samples to batches, written straight into their slots."""
 
 from nogil_loader.collate.default import DefaultCollate, default_collate
+from nogil_loader.collate.ragged import Packed
+from nogil_loader.collate.sequences import Masked, PackCollate, PadCollate, Padded, pack_collate, pad_collate
 from nogil_loader.collate.writer import BatchWriter
 
-__all__ = ["BatchWriter", "DefaultCollate", "default_collate"]
+__all__ = [
+    "BatchWriter",
+    "DefaultCollate",
+    "Masked",
+    "PackCollate",
+    "Packed",
+    "PadCollate",
+    "Padded",
+    "default_collate",
+    "pack_collate",
+    "pad_collate",
+]

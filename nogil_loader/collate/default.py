@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from nogil_loader.collate.kinds import PYTHON_NUMBERS
-from nogil_loader.collate.roster import Roster
+from nogil_loader.collate.roster import Roster, child_path
 from nogil_loader.collate.slots import Slots
-from nogil_loader.collate.tree import NonePolicy, build
+from nogil_loader.collate.tree import NonePolicy, Rule, TreeBuilder
 from nogil_loader.collate.writer import BatchWriter, empty_batch
+from nogil_loader.errors import describe
 from nogil_loader.memory.buffers import allocate
 
 
@@ -38,16 +40,27 @@ class DefaultCollate:
     Args:
         none: What becomes of None in a sample: ``"raise"`` refuses it, ``"list"`` keeps the values of that
             place, None or not, in a list for every batch in which a None occurs.
+        per_key: Collate functions for parts of the sample, such as ``{"tokens": pad_collate(value=0)}``. A key
+            is a key of the sample (an int for an item of a tuple) or a path such as ``"inputs.tokens"``.
 
     Raises:
         ValueError: ``none`` is something else.
+        TypeError: ``per_key`` has something else than the collate functions of this package.
     """
 
     none: NonePolicy = "raise"
+    per_key: Mapping[Hashable, DefaultCollate] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        name = type(self).__name__
         if self.none not in ("raise", "list"):
-            raise ValueError(f"DefaultCollate.none={self.none!r}: expected 'raise' or 'list'")
+            raise ValueError(f"{name}.none={self.none!r}: expected 'raise' or 'list'")
+        for key, collate in self.per_key.items():
+            if not isinstance(collate, DefaultCollate):
+                raise TypeError(
+                    f"{name}.per_key[{key!r}]={describe(collate, 200)}: expected a DefaultCollate, "
+                    f"pad_collate(...) or pack_collate(...)"
+                )
 
     def __call__(self, samples: Sequence[Any]) -> Any:
         """Return the batch of ``samples``.
@@ -71,7 +84,17 @@ class DefaultCollate:
         return self._collate(samples, list(indices))
 
     def _build(self, first: Any, roster: Roster) -> Slots:
-        return build(first, "", roster, self.none)
+        return TreeBuilder(self._rules).tree(first, roster)
+
+    @cached_property
+    def _rules(self) -> dict[str, Rule]:
+        return self._rules_below("")
+
+    def _rules_below(self, path: str) -> dict[str, Rule]:
+        rules = {path: Rule(self.none)}
+        for key, collate in self.per_key.items():
+            rules |= collate._rules_below(child_path(path, key))
+        return rules
 
     def _collate(self, samples: Sequence[Any], indices: list[Hashable] | None) -> Any:
         if not len(samples):

@@ -20,32 +20,45 @@ class Roster:
         size: The number of slots.
         indices: The dataset index in each slot (filled while samples arrive), or None outside a loader, where
             only positions are known.
+        begin: Where in the batch the first of these slots is.
     """
 
-    __slots__ = ("indices", "size")
+    __slots__ = ("_begin", "_indices", "size")
 
-    def __init__(self, size: int, indices: list[Hashable] | None) -> None:
+    def __init__(self, size: int, indices: list[Hashable] | None, begin: int = 0) -> None:
         self.size = size
-        self.indices = indices
+        self._indices = indices
+        self._begin = begin
+
+    def alone(self, position: int) -> Roster:
+        """Return the roster of one slot."""
+        return Roster(1, self._indices, self._begin + position)
 
     def name(self, position: int) -> str:
         """Return how a message calls the sample at ``position``."""
-        if self.indices is None:
+        position += self._begin
+        if self._indices is None:
             return f"the sample at position {position} in the batch"
-        return f"sample {describe(self.indices[position], 80)} (position {position} in the batch)"
+        return f"sample {describe(self._indices[position], 80)} (position {position} in the batch)"
 
     def involved(self, *positions: int) -> tuple[Hashable, ...]:
         """Return the dataset indices at ``positions``, nothing where they are not known."""
-        return () if self.indices is None else tuple(self.indices[position] for position in positions)
+        indices = self._indices
+        return () if indices is None else tuple(indices[self._begin + position] for position in positions)
 
     def wrong_shape(
-        self, path: str, position: int, shape: Sequence[int], first: Sequence[int]
+        self,
+        path: str,
+        position: int,
+        shape: Sequence[int],
+        first: Sequence[int],
+        advice: str = _RAGGED_ADVICE,
     ) -> CollateError:
         """Return the error for a sample whose shape is not the first one's."""
         shape, first = tuple(map(int, shape)), tuple(map(int, first))
         return CollateError(
-            f"shapes differ {_at(path)}: {self.name(position)} has {shape}, {self.name(0)} has {first}; "
-            f"{_RAGGED_ADVICE}",
+            f"shapes differ {place(path)}: {self.name(position)} has {shape}, {self.name(0)} has {first}; "
+            f"{advice}",
             path=path,
             indices=self.involved(0, position),
             shapes=(first, shape),
@@ -59,7 +72,7 @@ class Roster:
                 "give all string arrays one width, or return Python strings, which are collected in a list"
             )
         return CollateError(
-            f"dtypes differ {_at(path)}: {self.name(position)} has {dtype}, {self.name(0)} has {first}; "
+            f"dtypes differ {place(path)}: {self.name(position)} has {dtype}, {self.name(0)} has {first}; "
             f"{advice}",
             path=path,
             indices=self.involved(0, position),
@@ -71,7 +84,7 @@ class Roster:
         if value is None:
             return self.unexpected_none(path, position)
         return CollateError(
-            f"samples differ {_at(path)}: {self.name(position)} has {_kind(value)}, "
+            f"samples differ {place(path)}: {self.name(position)} has {_kind(value)}, "
             f"{self.name(0)} has {expected}",
             path=path,
             indices=self.involved(0, position),
@@ -80,7 +93,7 @@ class Roster:
     def wrong_length(self, path: str, position: int, length: int, first: int) -> CollateError:
         """Return the error for a list or tuple that is longer or shorter than the first one."""
         return CollateError(
-            f"lengths differ {_at(path)}: {self.name(position)} has {length} items, {self.name(0)} has "
+            f"lengths differ {place(path)}: {self.name(position)} has {length} items, {self.name(0)} has "
             f"{first}; lists and tuples are collated item by item: return a ragged list as an array and pad "
             f"or pack it (nogil_loader.pad_collate, pack_collate)",
             path=path,
@@ -97,7 +110,7 @@ class Roster:
         if extra:
             told.append(f"has {', '.join(describe(key, 80) for key in extra)} in addition")
         return CollateError(
-            f"keys differ {_at(path)}: compared with {self.name(0)}, {self.name(position)} "
+            f"keys differ {place(path)}: compared with {self.name(0)}, {self.name(position)} "
             f"{' and '.join(told)}",
             path=path,
             indices=self.involved(0, position),
@@ -115,7 +128,7 @@ class Roster:
     def refused(self, path: str, position: int, what: str, advice: str) -> CollateError:
         """Return the error for a value that cannot be collated whatever the others are."""
         return CollateError(
-            f"{self.name(position)} {what} {_at(path)}; {advice}",
+            f"{self.name(position)} {what} {place(path)}; {advice}",
             path=path,
             indices=self.involved(position),
         )
@@ -128,7 +141,8 @@ def child_path(path: str, key: Any) -> str:
     return f"{path}[{describe(key, 80)}]"
 
 
-def _at(path: str) -> str:
+def place(path: str) -> str:
+    """Return how a message calls the place that ``path`` leads to."""
     return f"at '{path}'" if path else "at the root of the sample"
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from nogil_loader.collate.kinds import kind_of
+from nogil_loader.collate.ragged import Ragged
 from nogil_loader.collate.roster import Roster
 from nogil_loader.collate.slots import ArraySlots, Slots
 from nogil_loader.errors import CollateError, describe_exception
@@ -16,41 +19,59 @@ from nogil_loader.errors import CollateError, describe_exception
 _INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
-def tensor_slots(first: Any, path: str, roster: Roster) -> Slots:
-    """Return the slots for tensors like ``first``."""
+def tensor_slots(first: Any, path: str, roster: Roster, ragged: Ragged | None) -> Slots:
+    """Return the slots for tensors like ``first``; ``ragged`` gathers them if they have an axis to be ragged."""
     torch = sys.modules["torch"]
     if first.layout is not torch.strided or not first.is_cpu or first.is_quantized or first.is_nested:
         return StackedTensorSlots(path, roster)
-    return TensorSlots(first, path, roster)
+    return TensorSlots(first, path, roster, ragged if first.ndim else None)
+
+
+def bits_dtype(dtype: Any) -> Any:
+    """Return the integer dtype that carries the bits of a torch dtype unknown to numpy, None if it is known.
+
+    bfloat16, the 8-bit floats and complex32 are unknown to it.
+    """
+    torch = sys.modules["torch"]
+    try:
+        torch.empty(0, dtype=dtype).numpy()
+    except TypeError:
+        return getattr(torch, _INTEGERS[dtype.itemsize])
+    return None
 
 
 class TensorSlots:
     """Dense tensors in main memory, of one shape and dtype, written into the rows of one batch tensor."""
 
-    __slots__ = ("_dtype", "_path", "_roster", "_rows", "_stand_in", "_tensor_class", "_torch")
+    __slots__ = ("_bits", "_dtype", "_path", "_roster", "_rows", "_tensor_class", "_torch")
 
-    def __init__(self, first: Any, path: str, roster: Roster) -> None:
+    def __init__(self, first: Any, path: str, roster: Roster, ragged: Ragged | None) -> None:
         self._torch = torch = sys.modules["torch"]
         self._tensor_class = torch.Tensor
         self._dtype = first.dtype
         self._path = path
         self._roster = roster
-        # bfloat16, the 8-bit floats and complex32 have no numpy dtype: they travel as integers of their size.
-        self._stand_in: Any = None
-        try:
-            torch.empty(0, dtype=first.dtype).numpy()
-        except TypeError:
-            self._stand_in = getattr(torch, _INTEGERS[first.element_size()])
-        self._rows = ArraySlots(self._as_array(first), path, roster)
+        self._bits = bits_dtype(first.dtype)
+        self._rows: Slots
+        if ragged is None:
+            self._rows = ArraySlots(self._as_array(first), path, roster)
+        else:
+            self._rows = ragged.slots(path, roster, None if self._bits is None else first.dtype)
 
     def put(self, value: Any, position: int) -> None:
         if not isinstance(value, self._tensor_class):
-            expected = f"a tensor of {self._dtype}"
-            raise self._roster.wrong_kind(self._path, position, value, expected)
+            raise self._roster.wrong_kind(self._path, position, value, f"a tensor of {self._dtype}")
         if value.dtype is not self._dtype:
             raise self._roster.wrong_dtype(self._path, position, value.dtype, self._dtype)
         try:
-            array = self._as_array(value)
+            array = value.numpy()  # the common case; any other is refused by torch
+        except (TypeError, RuntimeError):
+            array = self._converted(value, position)
+        self._rows.put(array, position)
+
+    def _converted(self, value: Any, position: int) -> Any:
+        try:
+            return self._as_array(value)
         except (TypeError, RuntimeError) as failure:
             raise self._roster.refused(
                 self._path,
@@ -58,24 +79,28 @@ class TensorSlots:
                 f"is a tensor that has no dense main memory ({describe_exception(failure)})",
                 f"{self._roster.name(0)} has a dense CPU tensor: return one kind in every sample",
             ) from failure
-        self._rows.put(array, position)
 
     def _as_array(self, value: Any) -> Any:
         if value.requires_grad:
             value = value.detach()
         if value.is_conj() or value.is_neg():
             value = value.resolve_conj().resolve_neg()
-        return value.numpy() if self._stand_in is None else value.view(self._stand_in).numpy()
+        return value.numpy() if self._bits is None else value.view(self._bits).numpy()
 
     def finish(self, count: int) -> Any:
-        return self._as_tensor(self._rows.finish(count))
+        batch = self._rows.finish(count)
+        if not isinstance(batch, tuple):
+            return self._as_tensor(batch)
+        values, *extra = batch  # Padded, Masked or Packed
+        converted = (self._as_tensor(values), *map(self._torch.from_numpy, extra))
+        return type(batch)._make(converted)  # type: ignore[attr-defined]
 
     def row(self, position: int) -> Any:
-        return self._as_tensor(self._rows.finish(self._roster.size)[position, ...].copy())
+        return self._as_tensor(np.array(self._rows.row(position)))
 
     def _as_tensor(self, array: Any) -> Any:
         tensor = self._torch.from_numpy(array)
-        return tensor if self._stand_in is None else tensor.view(self._dtype)
+        return tensor if self._bits is None else tensor.view(self._dtype)
 
 
 class StackedTensorSlots:

@@ -1,0 +1,226 @@
+"""Collation of sequences: ragged samples are padded to one length, or packed without any gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nogil_loader.checks import as_count
+from nogil_loader.collate.default import DefaultCollate
+from nogil_loader.collate.fill import filler
+from nogil_loader.collate.ragged import PackedSlots
+from nogil_loader.collate.roster import Roster, child_path, place
+from nogil_loader.collate.slots import Slots
+from nogil_loader.collate.tree import Rule
+from nogil_loader.errors import CollateError
+from nogil_loader.kernels import pad_rows, warm_up
+from nogil_loader.memory.buffers import allocate
+
+
+class Padded(NamedTuple):
+    """A padded batch and how long its samples are.
+
+    Attributes:
+        values: ``(B, T, …)``, the samples filled up to one length T.
+        lengths: ``(B,)`` int64.
+    """
+
+    values: Any
+    lengths: Any
+
+
+class Masked(NamedTuple):
+    """A padded batch and where its samples are.
+
+    Attributes:
+        values: ``(B, T, …)``, the samples filled up to one length T.
+        mask: ``(B, T)`` bool, True where there is a sample and False where there is fill.
+    """
+
+    values: Any
+    mask: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RaggedCollate(DefaultCollate):
+    keys: Sequence[Hashable] | None = None
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = type(self).__name__
+        if self.keys is not None:
+            if isinstance(self.keys, (str, bytes)) or not isinstance(self.keys, Sequence):
+                raise TypeError(
+                    f"{name}.keys={self.keys!r}: expected a list of keys, such as [{self.keys!r}]"
+                )
+            object.__setattr__(self, "keys", tuple(self.keys))
+        if self.max_length is not None:
+            checked = as_count(f"{name}.max_length", self.max_length, least=1)
+            object.__setattr__(self, "max_length", checked)
+
+    def slots(self, path: str, roster: Roster, tensor_dtype: Any = None) -> Slots:
+        raise NotImplementedError
+
+    def _rules_below(self, path: str) -> dict[str, Rule]:
+        ragged = Rule(self.none, self)
+        places = [path] if self.keys is None else [child_path(path, key) for key in self.keys]
+        return {path: Rule(self.none), **dict.fromkeys(places, ragged)} | {
+            place: rule for place, rule in super()._rules_below(path).items() if place != path
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PadCollate(_RaggedCollate):
+    """Collates like `DefaultCollate`, but fills arrays up along their first axis to the longest of the batch.
+
+    Every array or tensor with at least one dimension is padded, or those at ``keys`` alone; everything else is
+    collated as by default. Which ones are padded never depends on the lengths that happen to be in a batch. A
+    list of numbers is a row to be padded where ``keys`` or ``per_key`` names it, or where it is the whole
+    sample; elsewhere lists are containers, as by default.
+
+    Args:
+        value: What to fill with. It must fit the dtype of every array that is padded: NaN or -1 does not fit
+            into uint8.
+        side: Where the fill goes, ``"right"`` or ``"left"`` of the values.
+        multiple_of: The padded length is rounded up to a multiple of this.
+        max_length: Longer samples are cut to their first ``max_length`` items. Must be a multiple of
+            ``multiple_of``; equal to it, all batches have one shape (except one of empty samples only).
+        returns: ``"lengths"``: each padded leaf becomes ``Padded(values, lengths)``; ``"mask"``:
+            ``Masked(values, mask)``; ``"values"``: the padded array alone.
+        keys: Which parts of the sample are padded: keys (an int for an item of a tuple) or paths such as
+            ``"inputs.tokens"``; None means all of it.
+        none: As for `DefaultCollate`.
+        per_key: As for `DefaultCollate`; what is named here is not padded by this function.
+
+    Raises:
+        ValueError: An argument is out of range.
+        TypeError: An argument is of the wrong type.
+    """
+
+    value: Any = 0
+    side: Literal["right", "left"] = "right"
+    multiple_of: int = 1
+    returns: Literal["lengths", "mask", "values"] = "lengths"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.side not in ("right", "left"):
+            raise ValueError(f"PadCollate.side={self.side!r}: expected 'right' or 'left'")
+        if self.returns not in ("lengths", "mask", "values"):
+            raise ValueError(f"PadCollate.returns={self.returns!r}: expected 'lengths', 'mask' or 'values'")
+        multiple = as_count("PadCollate.multiple_of", self.multiple_of, least=1)
+        object.__setattr__(self, "multiple_of", multiple)
+        if self.max_length is not None and self.max_length % multiple:
+            raise ValueError(
+                f"PadCollate.max_length={self.max_length}: expected a multiple of multiple_of={multiple}, "
+                f"or samples cut to it would be padded beyond it"
+            )
+
+    def slots(self, path: str, roster: Roster, tensor_dtype: Any = None) -> Slots:
+        """Return slots whose arrays are padded in the end."""
+        return _PaddedSlots(self, path, roster, tensor_dtype)
+
+    def warm_up(self) -> None:
+        """Compile the padding kernel in the calling thread, or load it from the cache on disk."""
+        warm_up([pad_rows])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackCollate(_RaggedCollate):
+    """Collates like `DefaultCollate`, but writes arrays one after the other along their first axis, gapless.
+
+    Each packed leaf becomes ``Packed(values, offsets)``: sample ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+    Which leaves are packed is decided as by `PadCollate`.
+
+    Args:
+        max_length: Longer samples are cut to their first ``max_length`` items.
+        keys: As for `PadCollate`.
+        none: As for `DefaultCollate`.
+        per_key: As for `DefaultCollate`; what is named here is not packed by this function.
+
+    Raises:
+        ValueError: An argument is out of range.
+        TypeError: An argument is of the wrong type.
+    """
+
+    def slots(self, path: str, roster: Roster, tensor_dtype: Any = None) -> Slots:
+        """Return slots whose arrays stay packed."""
+        return PackedSlots(path, roster, self.max_length)
+
+
+# Functions in their use, ``collate_fn=pad_collate(value=0)``, so named like default_collate beside them.
+pad_collate = PadCollate
+pack_collate = PackCollate
+
+
+class _PaddedSlots(PackedSlots):
+    """Ragged arrays that are laid out as rows of one length when all of them are there."""
+
+    __slots__ = ("_collate", "_filler", "_tensor_dtype")
+
+    def __init__(self, collate: PadCollate, path: str, roster: Roster, tensor_dtype: Any) -> None:
+        super().__init__(path, roster, collate.max_length)
+        self._collate = collate
+        self._tensor_dtype = tensor_dtype
+
+    def _start(self, first: npt.NDArray[Any]) -> None:
+        super()._start(first)
+        try:
+            self._filler = filler(self._collate.value, self._dtype, self._tensor_dtype)
+        except ValueError as failure:
+            dtype = self._tensor_dtype or self._dtype
+            raise CollateError(f"{failure} {place(self._path)}", path=self._path, dtypes=(dtype,)) from None
+
+    def finish(self, count: int) -> Any:
+        values, offsets = self.packed(count)
+        lengths = allocate((count,), np.dtype(np.int64))
+        np.subtract(offsets[1:], offsets[:-1], out=lengths)
+        multiple = self._collate.multiple_of
+        width = -(-int(lengths.max()) // multiple) * multiple
+        padded = self._laid_out(values, offsets, lengths, width)
+        if self._collate.returns == "values":
+            return padded
+        if self._collate.returns == "lengths":
+            return Padded(padded, lengths)
+        mask = allocate((count, width), np.dtype(np.bool_))
+        steps = np.arange(width)
+        if self._collate.side == "right":
+            np.less(steps, lengths[:, None], out=mask)
+        else:
+            np.greater_equal(steps, width - lengths[:, None], out=mask)
+        return Masked(padded, mask)
+
+    def _laid_out(
+        self,
+        values: npt.NDArray[Any],
+        offsets: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64],
+        width: int,
+    ) -> npt.NDArray[Any]:
+        left = self._collate.side == "left"
+        out = allocate((len(lengths), width, *self._item_shape), self._dtype)
+        if self._dtype.hasobject:  # references have to be counted, which copies of bytes do not
+            out[...] = self._collate.value
+            for row, length in enumerate(lengths):
+                begin = width - length if left else 0
+                out[row, begin : begin + length] = values[offsets[row] : offsets[row + 1]]
+        elif out.nbytes:
+            item_bytes = out[0, 0].nbytes
+            pad_rows(
+                _bytes_of(values),
+                offsets * item_bytes,
+                _bytes_of(self._filler),
+                _bytes_of(out),
+                width * item_bytes,
+                left,
+            )
+        return out
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,145 @@
+"""Compiles kernels: plain functions over bytes and offsets that run without the GIL.
+
+- numba is imported here and in `intrinsics` only, when the first kernel is needed and not before.
+- A kernel has one declared signature. Whatever the dtype, rank or layout of the arrays it serves, they reach
+  it as bytes, so a program never compiles more kernels than there are in the source.
+- A kernel neither raises (an exception leaks its array arguments) nor allocates (a second allocation that
+  fails leaks the first). Its caller checks bounds and provides memory.
+- Without numba, and with NUMBA_DISABLE_JIT=1, the plain function runs in its place: same results, slower.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+logger = logging.getLogger("nogil_loader.kernels")
+
+#: What a kernel may take: bytes to read or write, positions to read (int64), one number (int64).
+Argument = Literal["bytes", "writable bytes", "positions", "number"]
+
+# numba's own lock covers compilation, not the question whether a kernel has been compiled.
+_compiling = threading.RLock()
+_registry: list[Kernel] = []
+_numba: Any = None
+_unavailable = False
+
+
+class Kernel:
+    """A function that is compiled at its first call, once for all threads.
+
+    Args:
+        python: The function. It runs as it is where numba cannot be had.
+        arguments: What it takes, in order.
+    """
+
+    def __init__(self, python: Callable[..., None], arguments: tuple[Argument, ...]) -> None:
+        self.python = python
+        self.name = python.__name__
+        self._arguments = arguments
+        self._ready: Callable[..., None] | None = None
+
+    def __call__(self, *args: Any) -> None:
+        """Run the kernel on arrays and numbers as declared."""
+        (self._ready or self.compile())(*args)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(self._arguments)})>"
+
+    @property
+    def compiled_signatures(self) -> int:
+        """How many machine code variants exist: 0 or 1."""
+        return len(getattr(self._ready, "signatures", ()))
+
+    def compile(self) -> Callable[..., None]:
+        """Compile the kernel, or load it from numba's cache on disk, unless that has been done."""
+        with _compiling:
+            if self._ready is None:
+                self._ready = _compile(self.python, self._arguments)
+            return self._ready
+
+
+def kernel(*arguments: Argument) -> Callable[[Callable[..., None]], Kernel]:
+    """Declare the decorated function a kernel that takes ``arguments``."""
+
+    def declare(python: Callable[..., None]) -> Kernel:
+        declared = Kernel(python, arguments)
+        _registry.append(declared)
+        return declared
+
+    return declare
+
+
+def warm_up(kernels: Iterable[Kernel] | None = None) -> float:
+    """Compile kernels in the calling thread, so that no worker and no timeout ever waits for a compiler.
+
+    With nothing cached this takes 1 to 3 s for the first kernel (most of it is numba's import and start) and
+    some 0.2 s for each further one; from the cache on disk 1 s together. What is compiled already costs
+    nothing. One line is logged when something was compiled.
+
+    Args:
+        kernels: Which kernels; all of this package by default.
+
+    Returns:
+        Seconds that it took.
+    """
+    began = time.perf_counter()
+    wanted = [k for k in (_registry if kernels is None else kernels) if k._ready is None]
+    for each in wanted:
+        each.compile()
+    took = time.perf_counter() - began
+    if wanted:
+        logger.info("%d kernels ready after %.1f s: %s", len(wanted), took, ", ".join(k.name for k in wanted))
+    return took
+
+
+def _compile(python: Callable[..., None], arguments: tuple[Argument, ...]) -> Callable[..., None]:
+    numba = _load_numba()
+    if numba is None:
+        return python
+    signature = numba.void(*(_numba_type(numba.types, argument) for argument in arguments))
+    try:
+        return _njit(numba, python, signature)
+    except Exception as failure:  # noqa: BLE001 - a platform that cannot compile still has to load data
+        logger.warning("kernel %s runs as plain Python, much slower: %r", python.__name__, failure)
+        return python
+
+
+def _njit(numba: Any, python: Callable[..., None], signature: Any) -> Callable[..., None]:
+    options = {"nogil": True, "parallel": False, "error_model": "numpy"}
+    try:
+        compiled: Callable[..., None] = numba.njit(signature, cache=True, **options)(python)
+    except RuntimeError as failure:  # neither __pycache__ nor the user's cache folder can be written to
+        logger.info("kernel %s is not cached on disk: %s", python.__name__, failure)
+        compiled = numba.njit(signature, **options)(python)
+    return compiled
+
+
+def _numba_type(types: Any, argument: Argument) -> Any:
+    match argument:
+        case "bytes":  # a readonly argument takes both kinds of arrays, any other refuses read-only ones
+            return types.Array(types.uint8, 1, "C", readonly=True)
+        case "writable bytes":
+            return types.Array(types.uint8, 1, "C")
+        case "positions":
+            return types.Array(types.int64, 1, "C", readonly=True)
+        case "number":
+            return types.int64
+
+
+def _load_numba() -> Any:
+    global _numba, _unavailable
+    if _numba is None and not _unavailable:
+        try:
+            import numba
+
+            from nogil_loader.kernels import intrinsics  # noqa: F401 - gives copy_bytes its machine code
+        except Exception as failure:  # noqa: BLE001 - missing, or broken in whatever way
+            _unavailable = True
+            logger.warning("kernels run as plain Python, much slower: numba cannot be imported (%r)", failure)
+        else:
+            _numba = numba
+    return _numba
