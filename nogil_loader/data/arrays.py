@@ -74,7 +74,7 @@ class ArrayDataset(PositionalDataset, BatchSource):
         return [self[index] for index in indices]
 
     @property
-    def take(self) -> Callable[[Sequence[Any]], Any] | None:
+    def take(self) -> Callable[[Any], Any] | None:
         """Function from indices to the collated batch, each of its arrays written in one go.
 
         The batch has the structure of a sample. Its arrays are fresh, C-contiguous, native-endian and

@@ -46,7 +46,7 @@ class BatchSource(ABC):
 
     @property
     @abstractmethod
-    def take(self) -> Callable[[Sequence[Any]], Any] | None:
+    def take(self) -> Callable[[Any], Any] | None:
         """Function from indices to what the default collate would make of their samples.
 
         None when this particular dataset cannot do it.

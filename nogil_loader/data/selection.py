@@ -65,7 +65,7 @@ class Subset(DerivedDataset, BatchSource):
         return stream_samples(self.dataset, self._keys(positions))
 
     @property
-    def take(self) -> Callable[[Sequence[Any]], Any] | None:
+    def take(self) -> Callable[[Any], Any] | None:
         """The dataset's own ``take`` at the chosen indices, None when it has none."""
         take = batched_fetch(self.dataset, "take")
         if take is None:

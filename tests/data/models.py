@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nogil_loader.data import Concat, Mapper, Sampled, Shuffled, Subset, Window, Zip
+
 
 class OneByOne:
     """A dataset over a list that fetches single samples."""
@@ -71,3 +73,20 @@ class Unsized:
 
     def __getitem__(self, key: str) -> str:
         return key.upper()
+
+
+def double(sample: int) -> int:
+    return 2 * sample
+
+
+def every_kind(dataset: Any) -> list[Any]:
+    """One of each of the datasets that are made from others, over a dataset of at least three numbers."""
+    return [
+        Mapper(dataset, double),
+        Subset(dataset, [2, 0, 1]),
+        Shuffled(dataset, 3),
+        Sampled(dataset, 3, seed=3),
+        Concat([[7], dataset]),
+        Zip(dataset, range(len(dataset))),
+        Window(dataset, 2, drop_last=False),
+    ]
