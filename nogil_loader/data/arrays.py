@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nogil_loader.data.positions import PositionalDataset, as_position, as_positions
 from nogil_loader.data.protocols import BatchSource
 from nogil_loader.errors import describe
+from nogil_loader.kernels.gather import gather_rows
 from nogil_loader.memory.buffers import allocate
 
 Array = NDArray[Any]
@@ -133,11 +134,10 @@ def _rows_stack(array: Array) -> bool:
 def _gather(array: Array, positions: NDArray[np.int64]) -> Array:
     """Return the rows of ``array`` at ``positions`` in a fresh batch array."""
     batch = allocate((len(positions), *array.shape[1:]), array.dtype.newbyteorder("="))
-    if array.flags.c_contiguous and array.dtype == batch.dtype:
-        # The positions are checked already; any mode but "raise" writes into ``out`` without a buffer.
-        np.take(array, positions, axis=0, out=batch, mode="clip")
+    if array.flags.c_contiguous and array.flags.aligned:
+        gather_rows(array, positions, batch)
     else:
-        # np.take would first make the whole source contiguous; indexing copies the wanted rows only.
+        # Gathering would first copy the whole source into order; indexing copies the wanted rows only.
         batch[...] = array[positions]
     return batch
 
