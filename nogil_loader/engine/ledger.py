@@ -8,8 +8,8 @@ Guarantees of this file:
 
 The ledger is pure: no threads, clocks or I/O; the caller serialises its calls. It has to stay true even if
 the thread that calls it is killed between two bytecodes, which ``PyThreadState_SetAsyncExc`` and Ctrl-C can
-do. So every transition is *one* store into ``_entries`` (or one assignment of ``progress``), and everything
-else, such as the heap of planned positions, is only a hint that is checked against it.
+do. So every transition is *one* store into ``_entries``. Everything else, such as the heap of planned
+positions, is a hint where to look: written before the store, and checked against ``_entries`` when read.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ MEMORY_RETRIES = 2
 
 #: What `Ledger.take` returns when all that was planned has been delivered or skipped.
 END = object()
+_NOWHERE = float("inf")
 
 
 class Ledger:
@@ -78,18 +79,19 @@ class Ledger:
         self._hints: list[int] = []
         self._finished: list[int] = []
         self._ended = False
+        self._forgotten = False
         self._condemned: Failed | None = None
-        self._stop_before: float = float("inf")
+        self._failures: list[int] = []
 
     # What the plan brings
 
     def plan(self, ticket: Ticket) -> None:
         """Take in the next slice of the plan; a slice that is known already changes nothing."""
-        if ticket.start in self._entries or ticket.start in self.received:
+        if self._forgotten or ticket.start in self._entries or ticket.start in self.received:
             return
+        heapq.heappush(self._hints, ticket.start)
         self._entries[ticket.start] = Planned(ticket)
         self.planned += ticket.span
-        heapq.heappush(self._hints, ticket.start)
 
     def end_plan(self) -> None:
         """Note that nothing more is planned."""
@@ -97,8 +99,13 @@ class Ledger:
 
     def fail_plan(self, start: int, number: int, failure: Failure) -> None:
         """Note that nothing can be planned from position ``start`` on, because reading it failed."""
-        self._stop_before = min(self._stop_before, start)
+        self._failures.append(start)
         self._entries[start] = Failed(Ticket(number, start, 0, []), failure)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where the tickets that are not delivered yet begin."""
+        return list(self._entries)
 
     @property
     def outstanding(self) -> int:
@@ -114,7 +121,7 @@ class Ledger:
             start = hints[0]
             entry = self._entries.get(start)
             if type(entry) is Planned:
-                if start >= self._stop_before:
+                if self._failures and start >= self._failed_at():
                     return None
                 lease = Lease(entry.ticket, worker)
                 self._entries[start] = lease
@@ -128,9 +135,9 @@ class Ledger:
         ticket = lease.ticket
         if self._entries.get(ticket.start) is not lease:
             return False
-        self._entries[ticket.start] = Ready(ticket, batch)
         if not self._in_order:
             self._finished.append(ticket.start)
+        self._entries[ticket.start] = Ready(ticket, batch)
         return True
 
     def fail(self, lease: Lease, failure: Failure, *, final: bool = False) -> Verdict:
@@ -174,27 +181,11 @@ class Ledger:
             )
         if self._entries.get(ticket.start) is not lease:
             return False
-        middle = ticket.position(offset)
-        samples = ticket.samples
-        head = replace(
-            ticket,
-            span=middle - ticket.start,
-            keys=ticket.keys[:offset],
-            samples=samples and samples[:offset],
-            skipped=tuple(record for record in ticket.skipped if record.position < middle),
-        )
-        tail = replace(
-            ticket,
-            start=middle,
-            span=ticket.start + ticket.span - middle,
-            keys=ticket.keys[offset:],
-            samples=samples and samples[offset:],
-            skipped=tuple(record for record in ticket.skipped if record.position >= middle),
-        )
-        # One call into C: a kill cannot leave only one of the halves behind.
-        self._entries.update({head.start: Planned(head), tail.start: Planned(tail)})
+        head, tail = ticket.cut(offset)
         heapq.heappush(self._hints, head.start)
         heapq.heappush(self._hints, tail.start)
+        # One call into C: a kill cannot leave only one of the halves behind.
+        self._entries.update({head.start: Planned(head), tail.start: Planned(tail)})
         return True
 
     def condemn(self, failure: Failure) -> None:
@@ -223,16 +214,17 @@ class Ledger:
             self._deliver(entry.ticket, batches=0)
         if type(entry) is Failed:
             return entry
-        if self._ended and not self._entries:
+        if self._ended:
+            self._sweep()
+        if self._complete:
             self._audit()
             return END
-        self._sweep()
         return None
 
     @property
     def deliverable(self) -> bool:
         """Whether ``take`` would return something."""
-        if self._condemned is not None or (self._ended and not self._entries):
+        if self._condemned is not None or self._complete:
             return True
         start = self._next_start()
         return start is not None and type(self._entries.get(start)) in (Ready, Emptied, Failed)
@@ -240,19 +232,24 @@ class Ledger:
     @property
     def dead(self) -> bool:
         """Whether the epoch will end with a failure."""
-        return self._condemned is not None or self._stop_before != float("inf")
+        return self._condemned is not None or self._failed_at() != _NOWHERE
 
     def forget(self) -> None:
-        """Let go of every batch and sample that was not delivered."""
+        """Let go of every batch and sample that was not delivered; ``take`` brings nothing from here on."""
+        self._forgotten = True
         self._entries = {}
         self._hints = []
         self._finished = []
 
     # Inside
 
+    @property
+    def _complete(self) -> bool:
+        return self._ended and not self._entries and not self._forgotten
+
     def _plan_again(self, ticket: Ticket) -> None:
-        self._entries[ticket.start] = Planned(ticket)
         heapq.heappush(self._hints, ticket.start)
+        self._entries[ticket.start] = Planned(ticket)
 
     def _skip(self, ticket: Ticket, failure: Failure) -> Verdict:
         allowance = self._policy.skip_allowance(self.planned if self._total is None else self._total)
@@ -275,28 +272,24 @@ class Ledger:
             reason=failure.describe(),
             position=ticket.position(offset),
         )
-        samples = ticket.samples
-        rest = replace(
-            ticket,
-            keys=ticket.keys[:offset] + ticket.keys[offset + 1 :],
-            samples=samples and samples[:offset] + samples[offset + 1 :],
-            rebuilds=0,
-            memory_retries=0,
-            isolate=False,
-            skipped=(*ticket.skipped, record),
-        )
+        rest = ticket.without(offset, record)
         if rest.keys:
             self._plan_again(rest)
         else:
-            self._entries[rest.start] = Emptied(rest)
             if not self._in_order:
                 self._finished.append(rest.start)
+            self._entries[rest.start] = Emptied(rest)
         return Verdict.REBUILD
 
     def _give_up(self, ticket: Ticket, failure: Failure, why: str) -> Verdict:
-        self._stop_before = min(self._stop_before, ticket.start)
+        self._failures.append(ticket.start)
         self._entries[ticket.start] = Failed(ticket, failure, why)
         return Verdict.FATAL
+
+    def _failed_at(self) -> float:
+        """Position of the earliest ticket that was given up on."""
+        failed = (start for start in self._failures if type(self._entries.get(start)) is Failed)
+        return min(failed, default=_NOWHERE)
 
     def _tickets(self) -> Iterator[Ticket]:
         for entry in list(self._entries.values()):
@@ -312,7 +305,8 @@ class Ledger:
                 return start
             del self._finished[0]
         # Good batches first; then the failure.
-        return int(self._stop_before) if self._stop_before != float("inf") else None
+        failed = self._failed_at()
+        return None if failed == _NOWHERE else int(failed)
 
     def _deliver(self, ticket: Ticket, *, batches: int) -> None:
         self.received.add(ticket.start, ticket.start + ticket.span, ticket.planned_keys())

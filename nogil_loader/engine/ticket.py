@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -49,6 +49,40 @@ class Ticket:
         rest = iter(self.keys)
         places = range(self.start, self.start + self.span)
         return [gone[place] if place in gone else next(rest) for place in places]
+
+    def cut(self, offset: int) -> tuple[Ticket, Ticket]:
+        """Two tickets that cover the same positions, the second one from ``keys[offset]`` on."""
+        middle = self.position(offset)
+        samples = self.samples
+        head = replace(
+            self,
+            span=middle - self.start,
+            keys=self.keys[:offset],
+            samples=samples and samples[:offset],
+            skipped=tuple(record for record in self.skipped if record.position < middle),
+        )
+        tail = replace(
+            self,
+            start=middle,
+            span=self.start + self.span - middle,
+            keys=self.keys[offset:],
+            samples=samples and samples[offset:],
+            skipped=tuple(record for record in self.skipped if record.position >= middle),
+        )
+        return head, tail
+
+    def without(self, offset: int, record: SkipRecord) -> Ticket:
+        """The ticket without one sample; what is left gets all its attempts anew."""
+        samples = self.samples
+        return replace(
+            self,
+            keys=self.keys[:offset] + self.keys[offset + 1 :],
+            samples=samples and samples[:offset] + samples[offset + 1 :],
+            rebuilds=0,
+            memory_retries=0,
+            isolate=False,
+            skipped=(*self.skipped, record),
+        )
 
 
 class Planned(NamedTuple):
