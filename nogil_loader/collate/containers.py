@@ -20,7 +20,7 @@ from nogil_loader.collate.slots import Slots
 Build = Callable[[Any, str], Slots]
 
 
-class MappingSlots:
+class MappingSlots(Slots):
     """Mappings with one set of keys."""
 
     __slots__ = ("_blank", "_class", "_count", "_items", "_keys", "_nodes", "_path", "_roster")
@@ -46,6 +46,18 @@ class MappingSlots:
             self._compare(sample, position)
             raise
 
+    def put_all(self, values: Sequence[Any]) -> None:
+        if set(map(type, values)) == {dict} and set(map(len, values)) == {self._count}:
+            try:
+                columns = [[sample[key] for sample in values] for key in self._keys]
+            except KeyError:
+                pass  # put() finds out whose keys differ
+            else:
+                for node, column in zip(self._nodes, columns, strict=True):
+                    node.put_all(column)
+                return
+        super().put_all(values)
+
     def _compare(self, sample: Any, position: int) -> None:
         if not isinstance(sample, Mapping):
             raise self._roster.wrong_kind(self._path, position, sample, f"a {self._class.__name__}")
@@ -66,7 +78,7 @@ class MappingSlots:
         return mapping
 
 
-class SequenceSlots:
+class SequenceSlots(Slots):
     """Lists, tuples or named tuples of one length, item by item."""
 
     __slots__ = ("_blank", "_class", "_count", "_fields", "_nodes", "_path", "_puts", "_roster")
@@ -90,6 +102,13 @@ class SequenceSlots:
         for put, item in zip(self._puts, sample, strict=True):
             put(item, position)
 
+    def put_all(self, values: Sequence[Any]) -> None:
+        if set(map(type, values)) == {self._class} and set(map(len, values)) == {self._count}:
+            for node, column in zip(self._nodes, zip(*values, strict=True), strict=True):
+                node.put_all(column)
+        else:
+            super().put_all(values)
+
     def _compare(self, sample: Any, position: int) -> None:
         if not isinstance(sample, (list, tuple)) or getattr(sample, "_fields", None) != self._fields:
             raise self._roster.wrong_kind(self._path, position, sample, f"a {self._class.__name__}")
@@ -108,7 +127,7 @@ class SequenceSlots:
         return _rebuilt_sequence(self._class, self._blank, values)
 
 
-class RecordSlots:
+class RecordSlots(Slots):
     """Instances of one dataclass, field by field."""
 
     __slots__ = ("_blank", "_class", "_items", "_names", "_nodes", "_path", "_roster")

@@ -109,9 +109,7 @@ class DefaultCollate:
             else:
                 return numbers
         slots = self._build(first, Roster(len(samples), indices))
-        put = slots.put
-        for position, sample in enumerate(samples):
-            put(sample, position)
+        slots.put_all(samples)
         return slots.finish(len(samples))
 
 

@@ -6,14 +6,16 @@ that array is the packed batch, or one call of a kernel lays it out as the padde
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.collate.kinds import kind_of
 from nogil_loader.collate.roster import Roster
-from nogil_loader.collate.slots import Slots, native, plain_array
+from nogil_loader.collate.slots import HELD_COPY_LIMIT, Slots, native, plain_array
 from nogil_loader.memory.buffers import allocate
 
 # What a batch of nothing but empty lists has: the dtype of Python's ints.
@@ -45,7 +47,7 @@ class Packed(NamedTuple):
     offsets: Any
 
 
-class PackedSlots:
+class PackedSlots(Slots):
     """Gathers ragged arrays row after row.
 
     Memory grows by doubling from a first guess, which is that all samples are as long as the first. What it
@@ -54,13 +56,17 @@ class PackedSlots:
 
     __slots__ = (
         "_array",
+        "_capacity",
         "_dtype",
         "_first_shape",
+        "_held_length",
         "_item_shape",
         "_max_length",
+        "_ndim",
         "_offsets",
         "_path",
         "_roster",
+        "_rows",
     )
 
     def __init__(self, path: str, roster: Roster, max_length: int | None) -> None:
@@ -75,8 +81,8 @@ class PackedSlots:
             self._array is None
             or value.__class__ is not np.ndarray
             or value.dtype is not self._dtype
-            or value.shape[1:] != self._item_shape
-            or value.ndim == 0
+            or value.ndim != self._ndim
+            or (self._item_shape and value.shape[1:] != self._item_shape)
         ):
             value = self._checked(value, position)
         if self._max_length is not None:
@@ -85,10 +91,26 @@ class PackedSlots:
         begin = offsets[position]
         offsets[position + 1] = end = begin + len(value)
         if end > begin:
-            array = self._array
-            if end > len(array):  # type: ignore[arg-type]
-                array = self._grow(begin, end)
-            array[begin:end] = value  # type: ignore[index]
+            if end > self._capacity:
+                self._grow(begin, end)
+            rows = self._rows if end - begin <= self._held_length else self._array
+            rows[begin:end] = value  # type: ignore[index]
+
+    def put_all(self, values: Sequence[Any]) -> None:
+        first = values[0]
+        if self._max_length is None and set(map(type, values)) == {np.ndarray} and first.ndim:
+            dtype = first.dtype
+            if dtype.isnative and all(value.dtype is dtype for value in values):
+                offsets = [0, *accumulate(map(len, values))]
+                self._start(first, offsets[-1])
+                try:
+                    np.concatenate(values, out=self._array)
+                except ValueError:
+                    self._array = None  # shapes differ: put() finds out where
+                else:
+                    self._offsets = offsets
+                    return
+        super().put_all(values)
 
     def _checked(self, value: Any, position: int) -> npt.NDArray[Any] | list[Any]:
         if isinstance(value, (list, tuple)) and not value:
@@ -102,7 +124,7 @@ class PackedSlots:
             )
         if native(array.dtype) != self._dtype:
             raise self._roster.wrong_dtype(self._path, position, array.dtype, self._dtype)
-        return array
+        return array.astype(self._dtype, copy=False)
 
     def _as_array(self, value: Any, position: int) -> npt.NDArray[Any]:
         if is_row(value):
@@ -118,21 +140,35 @@ class PackedSlots:
             raise self._roster.wrong_kind(self._path, position, value, "a ragged array")
         return plain_array(value, self._path, position, self._roster)
 
-    def _start(self, first: npt.NDArray[Any]) -> None:
+    def _start(self, first: npt.NDArray[Any], total: int | None = None) -> None:
         self._dtype = native(first.dtype)
         self._first_shape = first.shape
         self._item_shape = first.shape[1:]
-        length = len(first) if first.ndim else 0
-        if self._max_length is not None:
-            length = min(length, self._max_length)
-        self._array = allocate((length * self._roster.size, *self._item_shape), self._dtype)
+        self._ndim = first.ndim
+        if total is None:  # a guess: all are as long as the first
+            length = len(first) if first.ndim else 0
+            total = self._roster.size * (
+                length if self._max_length is None else min(length, self._max_length)
+            )
+        self._use(allocate((total, *self._item_shape), self._dtype))
 
-    def _grow(self, filled: int, needed: int) -> npt.NDArray[Any]:
+    def _grow(self, filled: int, needed: int) -> None:
         small = self._array
         assert small is not None
-        self._array = large = allocate((max(needed, 2 * len(small)), *self._item_shape), self._dtype)
+        large = allocate((max(needed, 2 * len(small)), *self._item_shape), self._dtype)
         large[:filled] = small[:filled]
-        return large
+        self._use(large)
+
+    def _use(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
+        self._rows: Any = array
+        self._capacity = len(array)
+        self._held_length = 0
+        # memoryview takes half of the time that numpy needs for a slice, but has no datetimes, keeps the GIL
+        # and knows one dimension only.
+        if array.ndim == 1 and array.dtype.kind in "biufc":
+            self._rows = memoryview(cast(Any, array))
+            self._held_length = HELD_COPY_LIMIT // array.itemsize
 
     def packed(self, count: int) -> Packed:
         """Return the first ``count`` samples without gaps; memory beyond them may still belong to the array."""

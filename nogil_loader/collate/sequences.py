@@ -168,8 +168,8 @@ class _PaddedSlots(PackedSlots):
         self._collate = collate
         self._tensor_dtype = tensor_dtype
 
-    def _start(self, first: npt.NDArray[Any]) -> None:
-        super()._start(first)
+    def _start(self, first: npt.NDArray[Any], total: int | None = None) -> None:
+        super()._start(first, total)
         try:
             self._filler = filler(self._collate.value, self._dtype, self._tensor_dtype)
         except ValueError as failure:

@@ -40,7 +40,7 @@ def bits_dtype(dtype: Any) -> Any:
     return None
 
 
-class TensorSlots:
+class TensorSlots(Slots):
     """Dense tensors in main memory, of one shape and dtype, written into the rows of one batch tensor."""
 
     __slots__ = ("_bits", "_dtype", "_path", "_roster", "_rows", "_tensor_class", "_torch")
@@ -103,7 +103,7 @@ class TensorSlots:
         return tensor if self._bits is None else tensor.view(self._dtype)
 
 
-class StackedTensorSlots:
+class StackedTensorSlots(Slots):
     """Tensors whose memory numpy cannot see (on another device, sparse …), stacked by torch at the end."""
 
     __slots__ = ("_path", "_roster", "_values")

@@ -97,7 +97,7 @@ class TreeBuilder:
                 return ObjectSlots(value, path, roster)
 
 
-class NullableSlots:
+class NullableSlots(Slots):
     """Slots in which None is a value: as soon as one sample has it, the values of all are kept in a list."""
 
     __slots__ = ("_build", "_inner", "_path", "_roster", "_values")
