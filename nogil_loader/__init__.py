@@ -1,7 +1,7 @@
 """A multithreaded data loader that never loses a sample, never hangs and says why it failed."""
 
 from nogil_loader import testing
-from nogil_loader.collate import DefaultCollate, default_collate
+from nogil_loader.collate import DefaultCollate, default_collate, pack_collate, pad_collate
 from nogil_loader.data import (
     ArrayDataset,
     Concat,
@@ -57,6 +57,8 @@ __all__ = [
     "catch_panics",
     "default_collate",
     "get_worker_info",
+    "pack_collate",
+    "pad_collate",
     "resilient",
     "sample_rng",
     "testing",

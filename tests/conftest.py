@@ -67,15 +67,23 @@ def no_loader_thread_stays_behind(request: pytest.FixtureRequest) -> Iterator[No
     yield
     if request.node.stash.get(_FAILED, False):
         return  # the failure's traceback keeps the loader alive, and is the news
-    left = loader_threads() - before
-    if left:
+    if loader_threads() - before:
         gc.collect()  # a loader in a reference cycle of the test's own making
-    deadline = time.monotonic() + _GRACE_SECONDS
-    for thread in left:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    stuck = [thread for thread in left if thread.is_alive()]
+    stuck = _threads_left(before, time.monotonic() + _GRACE_SECONDS)
     if stuck:
         pytest.fail("threads stayed behind:\n" + "\n".join(map(_describe_thread, stuck)), pytrace=False)
+
+
+def _threads_left(before: set[threading.Thread], deadline: float) -> set[threading.Thread]:
+    """Wait for all other loader threads to end and return those that have not by the deadline."""
+    while left := loader_threads() - before:
+        if time.monotonic() >= deadline:
+            break
+        for thread in left:
+            # One that is just being started cannot be joined; who starts it is another one of these.
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+    return left
 
 
 def _describe_thread(thread: threading.Thread) -> str:
