@@ -151,9 +151,7 @@ class DataLoader(Iterable[Any]):
         self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
         self._recipe = Recipe(
             self.collate_fn,
-            options.resolve_output(
-                output, collate_fn, pin_memory=self.pin_memory, single=self._source.single
-            ),
+            options.resolve_output(output, collate_fn, pin_memory=self.pin_memory),
             single=self._source.single,
         )
         self._lock = threading.Lock()
@@ -161,6 +159,7 @@ class DataLoader(Iterable[Any]):
         self._skipped: list[SkipRecord] = []
         self._death: DeadWorkerError | None = None
         self._spare: WorkerPool | None = None
+        self._inline: list[Any] = []
         self._iterators: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
         _loaders.add(self)
 
@@ -176,10 +175,16 @@ class DataLoader(Iterable[Any]):
             raise _copy(self._death)
         with self._lock:
             beginning = self._epochs.begin(self._source.nothing_received())
-        return self._start(beginning)
+        try:
+            return self._start(beginning)
+        except BaseException:
+            # A sampler that raises, or a state that does not fit it, must not cost the epoch or the state.
+            with self._lock:
+                self._epochs.take_back(beginning)
+            raise
 
     def _start(self, beginning: Beginning) -> LoaderIterator:
-        epoch, received, _ = beginning
+        epoch, received = beginning.epoch, beginning.received
         tickets = self._source.open(beginning)
         ledger = Ledger(
             self.failure_policy,
@@ -191,14 +196,16 @@ class DataLoader(Iterable[Any]):
         )
         workers = self.num_workers
         capacity = workers * (self.prefetch_factor + 1) if workers else 1
-        run = EpochRun(ledger, self.failure_policy, seed=self.seed, epoch=epoch, capacity=capacity)
-        current = self._epochs.current = Current(beginning, run)
+        run = EpochRun(
+            ledger, self.failure_policy, seed=self.seed, epoch=epoch, capacity=capacity, workers=workers
+        )
+        current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
         crew: InlineCrew | ThreadCrew
         if workers:
             crew = ThreadCrew(self._take_pool(), run, reading, self.timeout)
         else:
-            crew = InlineCrew(self._inline_dataset(), self._recipe, run, reading)
+            crew = InlineCrew(self._inline_dataset, self._recipe, run, reading)
         iterator = LoaderIterator(
             run,
             crew,
@@ -207,6 +214,8 @@ class DataLoader(Iterable[Any]):
             on_end=lambda ending: self._on_end(current, crew, ending),
         )
         self._iterators.add(iterator)
+        current.iterator = weakref.ref(iterator)
+        self._epochs.current = current
         return iterator
 
     def _take_pool(self) -> WorkerPool:
@@ -219,12 +228,15 @@ class DataLoader(Iterable[Any]):
             self._recipe,
             worker_init_fn=self.worker_init_fn,
             clone_dataset=self.clone_dataset,
-            seed=self.seed,
             timeout=self.timeout,
         )
 
     def _inline_dataset(self) -> Any:
-        return self.clone_dataset(0) if callable(self.clone_dataset) else self.dataset
+        if not callable(self.clone_dataset):
+            return self.dataset
+        if not self._inline:
+            self._inline = [self.clone_dataset(0)]
+        return self._inline[0] if self.persistent_workers else self._inline.pop()
 
     def _on_end(self, current: Current, crew: InlineCrew | ThreadCrew, ending: Any) -> bool:
         """Draw the loader's own consequences; True when it keeps the crew's threads for the next epoch.
@@ -305,7 +317,10 @@ class DataLoader(Iterable[Any]):
     def statistics(self) -> Statistics:
         """A snapshot of the present epoch, or of the last one."""
         current = self._epochs.current
-        return Statistics() if current is None else current.run.statistics()
+        if current is None:
+            return Statistics()
+        iterator = None if current.iterator is None else current.iterator()
+        return current.run.statistics() if iterator is None else iterator.statistics()
 
     def close(self) -> None:
         """End all threads of the loader and close its iterators; bounded in time, idempotent.
@@ -314,6 +329,7 @@ class DataLoader(Iterable[Any]):
         """
         for iterator in list(self._iterators):
             iterator.close()
+        self._inline.clear()
         spare = self._stop_spare()
         if spare is not None and spare.pid == os.getpid():
             spare.join(CLOSE_SECONDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from nogil_loader.collate import DefaultCollate
 from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
 from nogil_loader.engine.cpus import available_cpus
 from nogil_loader.errors import describe
+from nogil_loader.notices import warn
 
 MAX_SEED = 2**64 - 1
 Output = Literal["auto", "numpy", "torch"]
@@ -117,15 +117,10 @@ def warn_meaningless(multiprocessing_context: Any, pin_memory_device: Any) -> No
         ("pin_memory_device", pin_memory_device),
     ):
         if value:
-            warnings.warn(
-                f"{name}={describe(value, 100)} has no meaning with worker threads and is ignored",
-                stacklevel=4,
-            )
+            warn(f"{name}={describe(value, 100)} has no meaning with worker threads and is ignored")
 
 
-def resolve_output(
-    output: str, collate_fn: Any, *, pin_memory: bool, single: bool
-) -> Callable[[Any], Any] | None:
+def resolve_output(output: str, collate_fn: Any, *, pin_memory: bool) -> Callable[[Any], Any] | None:
     """Return what is applied to each finished batch, None for nothing.
 
     A user's own ``collate_fn`` decides itself what a batch is made of; its result is only pinned.
@@ -139,14 +134,14 @@ def resolve_output(
         require_torch()
         if ours:
             steps.append(to_torch)
-    elif output == "numpy" and ours and not single:
+    elif output == "numpy" and ours:
         steps.append(to_numpy)
     if pin_memory and output != "numpy":
         torch = require_torch()
         if torch.cuda.is_available():
             steps.append(pin)
         else:
-            warnings.warn("pin_memory=True: there is no accelerator, so batches are not pinned", stacklevel=4)
+            warn("pin_memory=True: there is no accelerator, so batches are not pinned")
     if len(steps) < 2:
         return steps[0] if steps else None
     return lambda batch: steps[1](steps[0](batch))

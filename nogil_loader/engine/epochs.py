@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import weakref
+from typing import TYPE_CHECKING, NamedTuple
 
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.plan import LoaderState, Received
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.iterator import LoaderIterator
 
 
 class Beginning(NamedTuple):
@@ -15,21 +19,24 @@ class Beginning(NamedTuple):
         epoch: Its number.
         received: What the consumer has of it already; the position that is kept up to date from here on.
         announced: The number was chosen by the caller, so a user's sampler is told.
+        state: The loaded state that it goes on from.
     """
 
     epoch: int
     received: Received
     announced: bool
+    state: LoaderState | None = None
 
 
 class Current:
     """The latest epoch that began. Its position outlives its iterator."""
 
-    __slots__ = ("beginning", "finished", "run")
+    __slots__ = ("beginning", "finished", "iterator", "run")
 
     def __init__(self, beginning: Beginning, run: EpochRun) -> None:
         self.beginning = beginning
         self.run = run
+        self.iterator: weakref.ref[LoaderIterator] | None = None
         self.finished = False
 
 
@@ -51,15 +58,17 @@ class Epochs:
         Args:
             nothing: What is received at the beginning of an epoch.
         """
-        chosen = self._chosen
-        if self._pending is not None:
-            epoch, received = self._pending.resume()
-            self._pending = None
-            self._chosen = chosen = True
-        else:
-            epoch, received = self._next, nothing
+        state, self._pending = self._pending, None
+        epoch, received = (self._next, nothing) if state is None else state.resume()
+        self._chosen = self._chosen or state is not None
         self._next = epoch + 1
-        return Beginning(epoch, received, chosen)
+        return Beginning(epoch, received, self._chosen, state)
+
+    def take_back(self, beginning: Beginning) -> None:
+        """Undo ``begin``, because nothing came of it; unless something else was begun or chosen since."""
+        if self._next == beginning.epoch + 1 and self._pending is None:
+            self._next = beginning.epoch
+            self._pending = beginning.state
 
     def choose(self, epoch: int) -> None:
         """Let this epoch come next. A state that was loaded for it stays in force."""

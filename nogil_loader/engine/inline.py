@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
-from nogil_loader.engine.outcome import Loaded
+from nogil_loader.engine.outcome import Failure, Loaded
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Kitchen, Recipe
 from nogil_loader.engine.run import EpochRun
-from nogil_loader.engine.scope import SampleScope
+from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.ticket import Verdict
 
 INLINE_WORKER = 0
@@ -19,14 +20,18 @@ class InlineCrew:
     """Loads one ticket each time the consumer has to wait for one.
 
     Args:
-        dataset: What to read.
+        make_dataset: Returns what to read.
         recipe: How to make batches of it.
         run: The epoch.
         reading: Where the tickets of an iterable come from.
     """
 
-    def __init__(self, dataset: Any, recipe: Recipe, run: EpochRun, reading: Reading | None) -> None:
-        self._kitchen: Kitchen = recipe.bind(dataset)
+    def __init__(
+        self, make_dataset: Callable[[], Any], recipe: Recipe, run: EpochRun, reading: Reading | None
+    ) -> None:
+        self._make_dataset = make_dataset
+        self._recipe = recipe
+        self._kitchen: Kitchen | None = None
         self._scope = SampleScope(run.seed, run.epoch)
         self._run = run
         self._reading = reading
@@ -34,6 +39,9 @@ class InlineCrew:
     def wait(self) -> None:
         """Load the next ticket, or read one."""
         run = self._run
+        if self._kitchen is None:
+            self._start_up()
+            return
         lease = run.lease(self, wait=False)
         if lease is None:
             if self._reading is not None and not self._reading.done:
@@ -50,7 +58,16 @@ class InlineCrew:
             del outcome
             gc.collect()
 
+    def _start_up(self) -> None:
+        try:
+            self._kitchen = self._recipe.bind(self._make_dataset())
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in a worker's thread
+            self._run.fail_outside_ticket(Failure(INLINE_WORKER, error, during="clone_dataset"))
+
     def _read(self, reading: Reading) -> None:
+        token = current_scope.set(None)
         try:
             reading.step()
         except KeyboardInterrupt:
@@ -60,6 +77,8 @@ class InlineCrew:
             failure = reading.failure(error)
         else:
             return
+        finally:
+            current_scope.reset(token)
         reading.fail(failure)
         del failure
 

@@ -33,6 +33,11 @@ _LAST_WORDS = 0.2
 CLOSE_SECONDS = 1.0
 
 
+def _nobody(_: Any) -> bool:
+    """Hears how an epoch ended that has ended already. Keeps an ended iterator from keeping its loader."""
+    return False
+
+
 class Crew(Protocol):
     """Who loads the tickets: threads, or the consumer's own thread."""
 
@@ -88,8 +93,9 @@ class LoaderIterator(Iterator[Any]):
         self._served: int | None = None
         self._drawing = tickets.stream is None
         self._plan_error: BaseException | None = None
-        self._ended: BaseException | None = None
-        self._end_trace: TracebackType | None = None
+        self._complete = False
+        self._error: BaseException | None = None
+        self._error_trace: TracebackType | None = None
         self._started = False
         self._refill()
 
@@ -124,8 +130,10 @@ class LoaderIterator(Iterator[Any]):
 
     def _next(self) -> Any:
         while True:
-            if self._ended is not None:
-                raise self._ended.with_traceback(self._end_trace)
+            if self._complete:
+                raise StopIteration
+            if self._error is not None:
+                raise self._error.with_traceback(self._error_trace)
             if self._run.closed:
                 raise LoaderError("this iterator is closed; iter(loader) starts a new epoch")
             if self._started or not self._crew.starting:
@@ -167,18 +175,19 @@ class LoaderIterator(Iterator[Any]):
 
     def _finish(self, item: Any) -> None:
         if item is not END:
-            self._ended = self._death(item)
+            self._error = self._death(item)
         elif self._plan_error is not None:
-            self._ended = self._plan_error
+            self._error = self._plan_error
         else:
             self._tickets.check_end()
-            self._ended = StopIteration()
-        self._end_trace = self._ended.__traceback__
+            self._complete = True
+        if self._error is not None:
+            self._error_trace = self._error.__traceback__
         self._run.close()
-        ending = self.COMPLETE if isinstance(self._ended, StopIteration) else self._ended
-        if not self._on_end(ending):
+        if not self._on_end(self.COMPLETE if self._complete else self._error):
             self._crew.stop()
             self._crew.join(_LAST_WORDS)
+        self._on_end = _nobody
 
     def _death(self, failed: Failed) -> DeadWorkerError:
         failure, ticket = failed.failure, failed.ticket

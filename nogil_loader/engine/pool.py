@@ -45,7 +45,6 @@ class WorkerPool:
         worker_init_fn: Called in each new worker with its id.
         clone_dataset: True for a deep copy per worker, or a callable from worker id to a dataset; both run in
             the worker's thread, so that what is bound to a thread is made in the right one.
-        seed: The loader's, from which ``get_worker_info().seed`` derives.
         timeout: Seconds without progress after which a worker is given up on; 0 for never.
     """
 
@@ -57,7 +56,6 @@ class WorkerPool:
         *,
         worker_init_fn: Callable[[int], object] | None = None,
         clone_dataset: bool | Callable[[int], Any] = False,
-        seed: int = 0,
         timeout: float = 0.0,
     ) -> None:
         self.recipe = recipe
@@ -66,7 +64,6 @@ class WorkerPool:
         self.pid = os.getpid()
         self._dataset = dataset
         self._clone_dataset = clone_dataset
-        self._seed = seed
         self._watchdog: Watchdog[Worker] = Watchdog(timeout)
         self._lock = threading.Lock()
         self._abandoned: list[Worker] = []
@@ -81,9 +78,9 @@ class WorkerPool:
             return self._clone_dataset(worker_id)
         return copy.deepcopy(self._dataset) if self._clone_dataset else self._dataset
 
-    def info(self, worker_id: int, dataset: Any) -> WorkerInfo:
+    def info(self, worker_id: int, dataset: Any, run: EpochRun) -> WorkerInfo:
         """What ``get_worker_info()`` returns in this worker."""
-        return WorkerInfo(worker_id, len(self.workers), (self._seed + worker_id) % 2**64, dataset)
+        return WorkerInfo(worker_id, len(self.workers), (run.seed + worker_id) % 2**64, dataset)
 
     # The life of an epoch
 

@@ -15,6 +15,7 @@ import traceback
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.scope import current_scope, current_worker
 from nogil_loader.engine.stream import StreamSource
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.memory.reading import read_memory
@@ -102,6 +103,9 @@ class Reader:
 
     def _serve(self) -> None:
         reading, run = self._reading, self._reading.run
+        # The reader is no worker, also where the consumer is user code that another loader's worker runs.
+        current_scope.set(None)
+        current_worker.set(None)
         while not (reading.done or run.closed):
             if not run.has_room:
                 run.wait_for_room()

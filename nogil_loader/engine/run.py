@@ -41,14 +41,16 @@ class EpochRun:
         seed: Of the loader.
         epoch: The epoch's number.
         capacity: Tickets that may exist at a time.
+        workers: Threads that may wait for tickets.
     """
 
     def __init__(
-        self, ledger: Ledger, policy: FailurePolicy, *, seed: int, epoch: int, capacity: int
+        self, ledger: Ledger, policy: FailurePolicy, *, seed: int, epoch: int, capacity: int, workers: int
     ) -> None:
         self.seed = seed
         self.epoch = epoch
         self.capacity = capacity
+        self._workers = workers
         self.pid = os.getpid()
         # Workers, rebuilt ones too, run in copies of what the consumer had set when the epoch began.
         self.context = copy_context()
@@ -207,7 +209,7 @@ class EpochRun:
         self.closed = True
         self._ledger.forget()
         self.context = Context()
-        for _ in range(self.capacity + 1):
+        for _ in range(self._workers):
             self._tickets.put(None)
         self._room.put(None)
         self._news.put(None)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from nogil_loader.checks import as_count, as_flag
 from nogil_loader.data.protocols import dataset_length, is_map_style
 from nogil_loader.engine.epochs import Beginning
 from nogil_loader.engine.stream import IteratorMemory, StreamSource
 from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import ResumeError, describe
+from nogil_loader.notices import warn
 from nogil_loader.plan import (
     Batching,
     EpochPlan,
@@ -20,6 +19,8 @@ from nogil_loader.plan import (
     RandomSampler,
     Received,
     UserBatchSampler,
+    UserSampler,
+    check_cut,
     nominal_batches,
 )
 
@@ -114,8 +115,13 @@ class TicketSource(Protocol):
 class PlanningSource:
     """A map-style dataset and how its keys are drawn and cut into batches."""
 
+    dataset: Any
     batching: Batching
-    length: int | None
+
+    @property
+    def length(self) -> int | None:
+        """Length of the dataset now, None if it has none."""
+        return dataset_length(self.dataset)
 
     @property
     def kind(self) -> str:
@@ -139,7 +145,8 @@ class PlanningSource:
 
     def open(self, beginning: Beginning) -> PlannedTickets:
         """Begin an epoch, without what was received of it before."""
-        return PlannedTickets(self.batching.plan(beginning.epoch, beginning.received))
+        plan = self._up_to_date().plan(beginning.epoch, beginning.received, announce=beginning.announced)
+        return PlannedTickets(plan)
 
     def nothing_received(self) -> Received:
         """What is received when an epoch begins."""
@@ -151,7 +158,14 @@ class PlanningSource:
         Raises:
             TypeError: The sampler has no length.
         """
-        return self.batching.nominal_batches()
+        return self._up_to_date().nominal_batches()
+
+    def _up_to_date(self) -> Batching:
+        """The batching for the dataset's present length: a list may have grown since the last epoch."""
+        sampler, length = self.batching.sampler, self.length
+        if length is None or isinstance(sampler, UserSampler | UserBatchSampler) or sampler.length == length:
+            return self.batching
+        return replace(self.batching, sampler=sampler.resized(length))
 
     def check_resume(self, state: LoaderState, seed: int | None) -> None:
         """Refuse a state that does not fit.
@@ -192,10 +206,9 @@ class StreamingSource:
         received = beginning.received
         if received.prefix and not self.warned_resume:
             self.warned_resume = True
-            warnings.warn(
+            warn(
                 f"resuming an iterable dataset reads over the {received.prefix} samples received before; it is "
-                f"exact if {type(self.dataset).__name__} gives the same samples in the same order each time",
-                stacklevel=4,
+                f"exact if {type(self.dataset).__name__} gives the same samples in the same order each time"
             )
         stream = StreamSource(
             self.dataset,
@@ -240,10 +253,9 @@ class StreamingSource:
         """Warn once if ``len(dataset)`` was not the number of samples that came."""
         if promised is not None and promised != came and not self.warned_length:
             self.warned_length = True
-            warnings.warn(
+            warn(
                 f"len({type(self.dataset).__name__}) is {promised}, but it gave {came} samples; all of them were "
-                f"delivered, only len(loader) and progress totals are off",
-                stacklevel=4,
+                f"delivered, only len(loader) and progress totals are off"
             )
 
 
@@ -274,14 +286,10 @@ def resolve_source(
             batch_sampler=batch_sampler,
             drop_last=drop_last,
         )
-        return PlanningSource(batching, length)
+        return PlanningSource(dataset, batching)
     _refuse_order(dataset, shuffle=shuffle, sampler=sampler, batch_sampler=batch_sampler)
-    return StreamingSource(
-        dataset,
-        None if batch_size is None else as_count("batch_size", batch_size, least=1),
-        as_flag("drop_last", drop_last),
-        length,
-    )
+    size, drop_last = check_cut(batch_size, drop_last)
+    return StreamingSource(dataset, size, drop_last, length)
 
 
 def _refuse_order(dataset: Any, **arguments: Iterable[Any] | bool | None) -> None:

@@ -99,6 +99,7 @@ class StreamSource:
         self.at = None
 
     def _open(self) -> Iterator[Any]:
+        self.at = 0
         try:
             iterator: Iterator[Any] = iter(self._dataset)
         except StopIteration as error:

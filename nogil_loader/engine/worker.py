@@ -14,7 +14,7 @@ from nogil_loader.engine.outcome import Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
-from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_worker
+from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
 from nogil_loader.engine.ticket import Lease, Verdict
 from nogil_loader.errors import DeadWorkerError
 
@@ -30,6 +30,7 @@ class Worker:
     Attributes:
         id: From 0; a rebuilt worker has the id of the one it replaces.
         lease: What it is loading.
+        leased: How many leases it has had.
         scope: Which sample it is at.
         started: Whether start-up is over.
         stage: What part of start-up it is in.
@@ -40,6 +41,7 @@ class Worker:
     def __init__(self, worker_id: int, pool: WorkerPool) -> None:
         self.id = worker_id
         self.lease: Lease | None = None
+        self.leased = 0
         self.scope: SampleScope | None = None
         self.started = False
         self.stage = "start-up"
@@ -48,7 +50,6 @@ class Worker:
         self.run: EpochRun | None = None
         self._pool = pool
         self._kitchen: Kitchen | None = None
-        self._info: WorkerInfo | None = None
         self._shifts: SimpleQueue[EpochRun | None] = SimpleQueue()
         # A daemon, because interpreter exit must not wait for user code that hangs; the pool joins the others.
         self._thread = threading.Thread(
@@ -89,7 +90,7 @@ class Worker:
         lease, scope = self.lease, self.scope
         if lease is None or scope is None:
             return None
-        return id(lease), scope.offset, scope.stage
+        return self.leased, scope.offset, scope.stage
 
     def stack(self) -> str:
         """Where the thread is at this moment, innermost call last."""
@@ -114,32 +115,35 @@ class Worker:
 
     def _work(self, run: EpochRun) -> bool:
         """Serve one epoch; False when the worker is to end with it."""
+        # The consumer may itself be user code that another loader runs.
+        current_scope.set(None)
         if self._kitchen is None:
-            self._start_up()
-        assert self._kitchen is not None
-        current_worker.set(self._info)
+            self._kitchen = self._start_up(run)
+        else:
+            current_worker.set(self._pool.info(self.id, self._kitchen.dataset, run))
         scope = self.scope = SampleScope(run.seed, run.epoch)
         try:
             return self._serve(run, self._kitchen, scope)
         finally:
             self.scope = None
 
-    def _start_up(self) -> None:
+    def _start_up(self, run: EpochRun) -> Kitchen:
         self.stage = "clone_dataset"
         dataset = self._pool.dataset_for(self.id)
-        self._info = self._pool.info(self.id, dataset)
-        current_worker.set(self._info)
+        current_worker.set(self._pool.info(self.id, dataset, run))
         if self._pool.worker_init_fn is not None:
             self.stage = "worker_init_fn"
             self._pool.worker_init_fn(self.id)
-        self._kitchen = self._pool.recipe.bind(dataset)
+        kitchen = self._pool.recipe.bind(dataset)
         self.started = True
+        return kitchen
 
     def _serve(self, run: EpochRun, kitchen: Kitchen, scope: SampleScope) -> bool:
         while not run.closed:
             lease = run.lease(self)
             if lease is None:
                 continue
+            self.leased += 1
             self.lease = lease
             outcome = kitchen.attempt(lease.ticket, scope, self.id)
             self.lease = None

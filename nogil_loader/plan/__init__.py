@@ -1,6 +1,6 @@
 """What to deliver: the order of an epoch, its batches, and how far the consumer got. Pure, no threads."""
 
-from nogil_loader.plan.batching import Batching, nominal_batches
+from nogil_loader.plan.batching import Batching, check_cut, nominal_batches
 from nogil_loader.plan.epoch import EpochPlan, Slice
 from nogil_loader.plan.permutation import Permutation
 from nogil_loader.plan.received import Received
@@ -26,6 +26,7 @@ __all__ = [
     "Slice",
     "UserBatchSampler",
     "UserSampler",
+    "check_cut",
     "length_of",
     "nominal_batches",
 ]

@@ -63,18 +63,15 @@ class Batching:
             ValueError: An argument is out of range, or two arguments contradict each other.
         """
         shuffle = None if shuffle is None else as_flag("shuffle", shuffle)
-        drop_last = as_flag("drop_last", drop_last)
-        if batch_size is not None:
-            batch_size = as_count("batch_size", batch_size, least=1)
         if batch_sampler is not None:
             # 1 is the default, so giving it by hand cannot be told from giving nothing.
-            _refuse_beside("batch_sampler", "batch_size", batch_size, clash=batch_size != 1)
+            size, _ = check_cut(batch_size, drop_last=False)
+            _refuse_beside("batch_sampler", "batch_size", batch_size, clash=size != 1)
             _refuse_beside("batch_sampler", "shuffle", shuffle, clash=bool(shuffle))
             _refuse_beside("batch_sampler", "sampler", sampler, clash=sampler is not None)
-            _refuse_beside("batch_sampler", "drop_last", drop_last, clash=drop_last)
+            _refuse_beside("batch_sampler", "drop_last", drop_last, clash=as_flag("drop_last", drop_last))
             return cls(UserBatchSampler(batch_sampler), None, drop_last=False)
-        if drop_last and batch_size is None:
-            raise ValueError("drop_last=True with batch_size=None: without batches there is none to drop")
+        batch_size, drop_last = check_cut(batch_size, drop_last)
         if sampler is not None:
             _refuse_beside("sampler", "shuffle", shuffle, clash=bool(shuffle))
             return cls(UserSampler(sampler), batch_size, drop_last)
@@ -92,14 +89,25 @@ class Batching:
         """Return what a consumer has received when an epoch begins: nothing."""
         return Received(digest=KeyDigest() if self.sampler.keyed else None)
 
-    def plan(self, epoch: int, received: Received | None = None) -> EpochPlan:
+    def plan(self, epoch: int, received: Received | None = None, *, announce: bool = True) -> EpochPlan:
         """Return the plan of an epoch, without what was received of it before.
+
+        Args:
+            epoch: The epoch, from 0.
+            received: What was received of it before.
+            announce: Tell a user's sampler the epoch, if it has ``set_epoch``. A loader does so only where its
+                caller chose the epoch, since otherwise the caller may have told the sampler another one.
 
         Raises:
             ResumeError: The sampler's keys are not those that were received.
         """
         return EpochPlan(
-            self.sampler, epoch, batch_size=self.batch_size, drop_last=self.drop_last, received=received
+            self.sampler,
+            epoch,
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
+            received=received,
+            announce=announce,
         )
 
     def nominal_batches(self) -> int:
@@ -112,6 +120,20 @@ class Batching:
             batches = self.sampler.batches
             return nominal_batches(batches, 1, drop_last=False, source="batch_sampler")
         return nominal_batches(self.sampler.length, self.batch_size, self.drop_last, source="sampler")
+
+
+def check_cut(batch_size: int | None, drop_last: bool) -> tuple[int | None, bool]:
+    """Check the two arguments that say how samples are cut into batches.
+
+    Raises:
+        TypeError: One of them has a wrong type.
+        ValueError: The batch size is below 1, or there are no batches to drop one of.
+    """
+    drop_last = as_flag("drop_last", drop_last)
+    size = None if batch_size is None else as_count("batch_size", batch_size, least=1)
+    if drop_last and size is None:
+        raise ValueError("drop_last=True with batch_size=None: without batches there is none to drop")
+    return size, drop_last
 
 
 def nominal_batches(samples: int | None, batch_size: int | None, drop_last: bool, *, source: str) -> int:

@@ -65,6 +65,7 @@ class EpochPlan(Iterator[Slice]):
         drop_last: Leave out the epoch's last slice if it is incomplete. Unused with a batch sampler and
             without a batch size.
         received: What was received of this epoch before; it is read here and not kept.
+        announce: Call ``set_epoch`` of a user's sampler.
 
     Attributes:
         total: Samples planned for the whole epoch, those already received included; None if that is not known
@@ -84,6 +85,7 @@ class EpochPlan(Iterator[Slice]):
         batch_size: int | None,
         drop_last: bool = False,
         received: Received | None = None,
+        announce: bool = True,
     ) -> None:
         received = Received() if received is None else received
         self._received_before = received.count
@@ -92,10 +94,10 @@ class EpochPlan(Iterator[Slice]):
         size = 1 if batch_size is None else as_count("batch_size", batch_size, least=1)
         drop_last = as_flag("drop_last", drop_last) and batch_size is not None
         if isinstance(sampler, UserBatchSampler):
-            self._slices = _cut_batches(sampler.open(epoch), received)
+            self._slices = _cut_batches(sampler.open(epoch, announce=announce), received)
             self.total: int | None = None
         elif isinstance(sampler, UserSampler):
-            keys = sampler.open(epoch)
+            keys = sampler.open(epoch, announce=announce)
             self._slices = _cut_keys(keys, size, drop_last, received)
             self.total = _planned(sampler.length, size, drop_last, received)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import chain
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -38,6 +37,10 @@ class SequentialSampler:
     def __init__(self, length: int) -> None:
         self.length = as_count("length", length, least=0)
 
+    def resized(self, length: int) -> SequentialSampler:
+        """Return the same kind of order over another length."""
+        return SequentialSampler(length)
+
     def order(self, epoch: int) -> Order:
         """Return the order of an epoch, which is always the same."""
         return Ascending()
@@ -52,6 +55,10 @@ class RandomSampler:
     def __init__(self, length: int, seed: int) -> None:
         self.length = as_count("length", length, least=0)
         self.seed = as_count("seed", seed, least=0, most=MASK64)
+
+    def resized(self, length: int) -> RandomSampler:
+        """Return the same kind of order over another length."""
+        return RandomSampler(length, self.seed)
 
     def order(self, epoch: int) -> Order:
         """Return the order of an epoch."""
@@ -77,13 +84,17 @@ class UserSampler:
         """How many keys an epoch has, None if the sampler does not say."""
         return length_of(self.sampler)
 
-    def open(self, epoch: int) -> Iterator[Any]:
+    def open(self, epoch: int, *, announce: bool = True) -> Iterator[Any]:
         """Start an epoch: ``set_epoch`` if there is one, ``iter``, and the first key, which is kept.
+
+        Args:
+            epoch: The epoch, from 0.
+            announce: Call ``set_epoch``.
 
         Raises:
             ValueError: The sampler is an iterator that was used up before.
         """
-        return _open("sampler", self.sampler, epoch)
+        return _open("sampler", self.sampler, epoch, announce)
 
 
 class UserBatchSampler:
@@ -105,13 +116,13 @@ class UserBatchSampler:
         """How many batches an epoch has, None if the batch sampler does not say."""
         return length_of(self.batch_sampler)
 
-    def open(self, epoch: int) -> Iterator[list[Any]]:
+    def open(self, epoch: int, *, announce: bool = True) -> Iterator[list[Any]]:
         """Start an epoch as ``UserSampler.open`` does; the batches come checked and as fresh lists.
 
         Raises:
             ValueError: The batch sampler is an iterator that was used up before.
         """
-        batches = _open("batch_sampler", self.batch_sampler, epoch)
+        batches = _open("batch_sampler", self.batch_sampler, epoch, announce)
         return (_as_batch(number, batch) for number, batch in enumerate(batches))
 
 
@@ -141,13 +152,12 @@ def plain_keys(keys: list[Any]) -> list[Any]:
 
 
 def _is_scalar_integer(key: Any) -> bool:
-    if isinstance(key, np.integer):
-        return not isinstance(key, np.timedelta64)
-    # 0-d arrays of numpy, torch, jax … alike: the name of the dtype is int64 or torch.int64.
     if getattr(key, "shape", None) != ():
         return False
-    name = str(getattr(key, "dtype", "")).rpartition(".")[2]
-    return name.startswith(("int", "uint"))
+    dtype = getattr(key, "dtype", None)
+    if isinstance(dtype, np.dtype):  # numpy, and whoever uses its dtypes, such as jax
+        return dtype.kind in "iu"
+    return str(dtype).removeprefix("torch.").startswith(("int", "uint"))
 
 
 def _check_iterable(name: str, value: Any, expected: str) -> None:
@@ -156,28 +166,45 @@ def _check_iterable(name: str, value: Any, expected: str) -> None:
         raise TypeError(f"{name}={describe(value, 200)}: expected {expected}, not {type(value).__name__}")
 
 
-def _open(name: str, source: Any, epoch: int) -> Iterator[Any]:
+def _open(name: str, source: Any, epoch: int, announce: bool) -> Iterator[Any]:
     set_epoch = getattr(source, "set_epoch", None)
-    if set_epoch is not None:
+    if announce and set_epoch is not None:
         set_epoch(epoch)
     iterator = iter(source)
     # The body of a generator runs at its first next(). One that reads self.epoch there would read the epoch of
     # another iterator of the loader if that was opened in between, so the first item is drawn at once.
-    for first in iterator:
-        return chain([first], iterator)
-    if iterator is source:
-        raise ValueError(
-            f"{name}={describe(source, 200)}: an iterator that has nothing (more) to give, so epoch {epoch} "
-            f"would be empty; give an iterable that starts anew at each iter(), such as a list or an object "
-            f"whose __iter__ is a generator function"
-        )
-    return iter(())
+    try:
+        first = next(iterator)
+    except StopIteration:
+        if iterator is not source:
+            return iter(())
+    else:
+        return _go_on(first, iterator)
+    raise ValueError(
+        f"{name}={describe(source, 200)}: an iterator that has nothing (more) to give, so epoch {epoch} "
+        f"would be empty; give an iterable that starts anew at each iter(), such as a list or an object "
+        f"whose __iter__ is a generator function"
+    )
+
+
+def _go_on(first: Any, iterator: Iterator[Any]) -> Iterator[Any]:
+    # Not itertools.chain and not a for loop, which call iter() once more. An iterator whose __iter__ starts anew
+    # would give the first item twice.
+    yield first
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        yield item
 
 
 def _as_batch(number: int, batch: Any) -> list[Any]:
     # Sets and mappings can be iterated, but the order of a set is no plan and a mapping is no list of keys;
     # a string is nearly always a sampler that was meant to be sampler=.
-    if isinstance(batch, str | bytes | bytearray | Mapping | Set) or not hasattr(batch, "__iter__"):
+    refused = isinstance(batch, str | bytes | bytearray | Mapping | Set)
+    # A 0-d array has __iter__ too, to say that it has none.
+    if refused or not hasattr(batch, "__iter__") or getattr(batch, "shape", None) == ():
         raise TypeError(
             f"batch_sampler: batch {number} is {describe(batch, 200)}, of type {type(batch).__name__}; "
             f"expected a list of dataset keys (an iterable of single keys is a sampler=)"
