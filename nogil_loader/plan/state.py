@@ -115,11 +115,18 @@ class LoaderState:
                     field="ahead",
                 )
             bound = stop
-        if self.sampler in ("sequential", "random") and self.length is not None and bound > self.length:
-            raise ResumeError(
-                f"state field 'received' reaches position {bound} of a dataset of length {self.length}",
-                field="received" if bound == self.received else "ahead",
-            )
+        if self.sampler in ("sequential", "random"):
+            if self.length is None:
+                raise ResumeError(
+                    f"state field 'length' is None, which does not go with sampler={self.sampler!r}",
+                    field="length",
+                )
+            if bound > self.length:
+                field = "ahead" if self.ahead else "received"
+                raise ResumeError(
+                    f"state field {field!r} reaches position {bound} of a dataset of length {self.length}",
+                    field=field,
+                )
         if (self.digest is not None) != (self.sampler in ("sampler", "batch_sampler")):
             raise ResumeError(
                 f"state field 'digest' is {self.digest!r}, which does not go with sampler={self.sampler!r}",

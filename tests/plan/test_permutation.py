@@ -18,7 +18,7 @@ from nogil_loader.plan.mixing import MASK64
 
 
 def whole(length: int, seed: int = 0, epoch: int = 0) -> list[int]:
-    return Permutation(length, seed, epoch).indices(0, length).tolist()
+    return [int(index) for index in Permutation(length, seed, epoch).indices(0, length)]
 
 
 def excess(observed: Sequence[float], freedom: int) -> float:
@@ -153,6 +153,7 @@ def test_bad_arguments_are_named(arguments: tuple[int, int, int], error: type[Ex
         Permutation(*arguments)
 
 
-def test_numpy_integers_are_accepted_f01() -> None:
+def test_f01_numpy_integers_are_accepted() -> None:
     assert whole(10, seed=3, epoch=2) == whole(np.int32(10), np.uint64(3), np.int8(2))  # type: ignore[arg-type]
+    assert len(Permutation(10, 3, 2)) == 10
     assert repr(Permutation(10, 3, 2)) == "Permutation(length=10, seed=3, epoch=2)"
