@@ -182,12 +182,23 @@ class DeadWorkerError(LoaderError):
         return "".join(parts)
 
     def _advice(self) -> list[str]:
+        if self.__cause__ is not None and _is_bound_to_its_thread(self.__cause__):
+            return [
+                "what to do: the object belongs to the thread that made it, so make it in the worker: in",
+                "worker_init_fn, or with clone_dataset= and a function that returns a dataset.",
+            ]
         reading = "" if self.memory is None else f" (now: {_shorten(_guarded(str, self.memory), 300)})"
         return [
             "what to do: fix the code that raised (the traceback above, __cause__, leads to it);",
             'or rebuild instead of reusing dead workers: on_failure="rebuild", or loader.rebuild() by hand;',
             f"or lower the memory pressure if memory ran out{reading}.",
         ]
+
+
+def _is_bound_to_its_thread(error: BaseException) -> bool:
+    """Whether a sqlite3 object was used in a thread other than the one that made it."""
+    kind = type(error)
+    return (kind.__module__, kind.__name__) == ("sqlite3", "ProgrammingError") and "same thread" in str(error)
 
 
 class WorkerTimeoutError(DeadWorkerError, TimeoutError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import sqlite3
 import subprocess
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -180,6 +182,24 @@ def test_the_message_says_what_to_do() -> None:
     assert "loader.rebuild()" in text
     assert "memory pressure" in text
     assert "3.9 of 4.0 GiB" in text
+
+
+def test_d11_an_object_of_another_thread_comes_with_advice_on_where_to_make_it() -> None:
+    connection = sqlite3.connect(":memory:")
+    caught: list[sqlite3.Error] = []
+
+    def use_in_another_thread() -> None:
+        try:
+            connection.execute("select 1")
+        except sqlite3.Error as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=use_in_another_thread)
+    thread.start()
+    thread.join()
+    connection.close()
+    assert "worker_init_fn" in str(DeadWorkerError(worker_id=0, cause=caught[0]))
+    assert "worker_init_fn" not in str(DeadWorkerError(worker_id=0, cause=sqlite3.ProgrammingError("syntax")))
 
 
 def test_nothing_is_said_about_what_is_not_known() -> None:
