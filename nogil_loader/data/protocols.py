@@ -193,6 +193,29 @@ def batched_fetch(dataset: object, name: str = "__getitems__") -> Callable[[Sequ
     return method if callable(method) else None
 
 
+def fetch_list(dataset: Any, fetch: Callable[[Sequence[Any]], Any], keys: Sequence[Any]) -> list[Any]:
+    """Fetch many samples in one call and check their number.
+
+    Args:
+        dataset: For the message.
+        fetch: The dataset's ``__getitems__``.
+        keys: Passed as a list of its own, since a dataset may sort or empty the one it is given.
+
+    Returns:
+        The samples, in a fresh list.
+
+    Raises:
+        DatasetError: A wrong number of samples came back.
+    """
+    samples = list(fetch(list(keys)))
+    if len(samples) != len(keys):
+        raise DatasetError(
+            f"{type(dataset).__name__}.__getitems__ was asked for {len(keys)} samples and returned "
+            f"{len(samples)}; it has to return one for each index, in the same order"
+        )
+    return samples
+
+
 def batched_stream(dataset: Any) -> Callable[[Sequence[Any]], Iterator[Any]] | None:
     """Return a function that fetches many samples in one call and iterates over them, or None.
 
@@ -220,14 +243,9 @@ def stream_samples(dataset: Any, keys: Sequence[Any]) -> Iterator[Any]:
 
 
 def _draw(dataset: Any, fetch: Callable[[Sequence[Any]], Any], keys: Sequence[Any]) -> Iterator[Any]:
-    # A list of its own: a dataset may sort or empty the one it is given. Fetched now, not when the first
-    # sample is drawn, so that a failure of the whole batch is not blamed on that sample.
-    samples = list(fetch(list(keys)))
-    if len(samples) != len(keys):
-        kind = type(dataset).__name__
-        raise DatasetError(
-            f"{kind}.__getitems__ was asked for {len(keys)} samples and returned {len(samples)}"
-        )
+    # Fetched now, not when the first sample is drawn, so that a failure of the whole batch is not blamed on
+    # that sample.
+    samples = fetch_list(dataset, fetch, keys)
     samples.reverse()
     return _emptied(samples)
 

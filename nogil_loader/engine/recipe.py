@@ -7,16 +7,18 @@ being loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from nogil_loader.collate import DefaultCollate
-from nogil_loader.data.protocols import batched_fetch, is_map_style
+from nogil_loader.data.protocols import batched_fetch, fetch_list, is_map_style
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
 from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.ticket import Ticket
-from nogil_loader.errors import CollateError, DatasetError
+from nogil_loader.errors import CollateError
 from nogil_loader.memory.reading import read_memory
 
 FETCH = "fetch"
@@ -50,10 +52,12 @@ class Kitchen:
         self.dataset = dataset
         self._collate = recipe.collate
         self._convert = recipe.convert
+        self._fetch_one: Callable[[Any], Any] = functools.partial(operator.getitem, dataset)
         self._single = recipe.single
         map_style = is_map_style(dataset)
-        self._fetch_many = batched_fetch(dataset) if map_style else None
         self._take = batched_fetch(dataset, "take") if map_style else None
+        self._stream = batched_fetch(dataset, "stream") if map_style else None
+        self._fetch_many = batched_fetch(dataset) if map_style and self._stream is None else None
         self._slots = recipe.collate if isinstance(recipe.collate, DefaultCollate) else None
 
     def attempt(self, ticket: Ticket, scope: SampleScope, worker_id: int) -> Outcome:
@@ -84,7 +88,8 @@ class Kitchen:
             scope.stage = FETCH
             batch = self._take(ticket.keys)
         elif self._fetch_many is not None:
-            samples = self._fetch_list(self._fetch_many, ticket.keys, scope)
+            scope.stage = FETCH
+            samples = fetch_list(self.dataset, self._fetch_many, ticket.keys)
             batch = self._collate_read(ticket, samples, scope)
         elif self._slots is not None:
             batch = self._fill_slots(self._slots, ticket.keys, scope)
@@ -97,44 +102,36 @@ class Kitchen:
 
     def _fill_slots(self, collate: DefaultCollate, keys: list[Any], scope: SampleScope) -> Any:
         writer = collate.writer(len(keys))
-        dataset = self.dataset
         put = writer.put
+        fetch = self._one_by_one(keys, scope)
         for offset, key in enumerate(keys):
             scope.offset = offset
             scope.key = key
             scope.generator = None
             scope.stage = FETCH
-            sample = dataset[key]
+            sample = fetch(key)
             scope.stage = COLLATE
             put(sample, key)
         scope.leave_samples(COLLATE)
         return writer.finish()
 
     def _fetch_each(self, keys: list[Any], scope: SampleScope) -> list[Any]:
-        dataset = self.dataset
+        fetch = self._one_by_one(keys, scope)
         samples = []
-        scope.stage = FETCH
         for offset, key in enumerate(keys):
             scope.offset = offset
             scope.key = key
             scope.generator = None
-            samples.append(dataset[key])
+            samples.append(fetch(key))
         return samples
 
-    def _fetch_list(
-        self, fetch: Callable[[Sequence[Any]], Any], keys: list[Any], scope: SampleScope
-    ) -> list[Any]:
+    def _one_by_one(self, keys: list[Any], scope: SampleScope) -> Callable[[Any], Any]:
+        """What returns the samples of ``keys`` if it is called for each of them in order."""
         scope.stage = FETCH
-        # A copy: the ticket has to survive a dataset that sorts or empties the list it is given.
-        samples = fetch(list(keys))
-        if type(samples) is not list:
-            samples = list(samples)
-        if len(samples) != len(keys):
-            raise DatasetError(
-                f"{type(self.dataset).__name__}.__getitems__ returned {len(samples)} samples for {len(keys)} "
-                f"indices; it has to return one sample per index, in the same order"
-            )
-        return samples
+        if self._stream is None:
+            return self._fetch_one
+        samples = iter(self._stream(keys))
+        return lambda key: next(samples)
 
     def _collate_read(self, ticket: Ticket, samples: list[Any], scope: SampleScope) -> Any:
         scope.leave_samples(COLLATE)
@@ -161,9 +158,9 @@ class Kitchen:
             if ticket.samples is not None:
                 sample = ticket.samples[offset]
             elif self._fetch_many is not None:
-                (sample,) = self._fetch_list(self._fetch_many, [key], scope)
+                (sample,) = fetch_list(self.dataset, self._fetch_many, [key])
             else:
-                sample = self.dataset[key]
+                sample = self._fetch_one(key)
             if self._collate is not None:
                 scope.stage = COLLATE
                 self._collate(sample if self._single else [sample])
