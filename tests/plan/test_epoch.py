@@ -287,3 +287,16 @@ def test_d18_an_unseeded_shuffling_sampler_cannot_resume_by_mistake() -> None:
 def test_a_bad_batch_size_is_named(batch_size: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"batch_size={batch_size}"):
         sequential(3, batch_size=batch_size)
+
+
+def test_set_epoch_of_a_sampler_is_called_unless_it_is_not_to_be_told() -> None:
+    class Told(list[Any]):
+        epochs: list[int] = []
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epochs.append(epoch)
+
+    for announce in (True, False):
+        EpochPlan(UserSampler(Told("ab")), 4, batch_size=1, announce=announce)
+        EpochPlan(UserBatchSampler(Told([["a"], ["b"]])), 5, batch_size=None, announce=announce)
+    assert Told.epochs == [4, 5]

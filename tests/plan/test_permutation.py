@@ -69,15 +69,15 @@ def test_the_order_is_pinned_for_saved_positions() -> None:
     assert Permutation(1 << 62, 1, 2).indices(5, 7).tolist() == [3768801351948333010, 1063099322386085745]
 
 
-@pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("length", [2, 3, 4, 5])
 def test_all_orders_are_equally_likely(length: int) -> None:
-    orders = Counter(tuple(whole(length, seed=seed)) for seed in range(6000))
+    orders = Counter(tuple(whole(length, seed=seed)) for seed in range(3000))
     everything = list(itertools.permutations(range(length)))
     assert set(orders) == set(everything)
     assert excess([orders[order] for order in everything], len(everything) - 1) < 3.5
 
 
-@pytest.mark.parametrize(("length", "seeds"), [(7, 4000), (16, 4000), (33, 3000), (100, 2000), (257, 1500)])
+@pytest.mark.parametrize(("length", "seeds"), [(7, 2000), (16, 2000), (33, 2000), (100, 1500), (257, 1000)])
 def test_every_index_is_equally_likely_at_every_position(length: int, seeds: int) -> None:
     places = np.zeros((length, length))
     for seed in range(seeds):
@@ -86,7 +86,7 @@ def test_every_index_is_equally_likely_at_every_position(length: int, seeds: int
 
 
 @pytest.mark.parametrize(
-    ("length", "seeds"), [(16, 3000), (100, 2000), (1000, 500), (65_537, 20), (131_072, 20)]
+    ("length", "seeds"), [(16, 2000), (100, 1000), (1000, 500), (65_537, 20), (131_072, 20)]
 )
 def test_what_follows_an_index_is_equally_likely_to_be_any_other(length: int, seeds: int) -> None:
     steps = np.zeros(length)

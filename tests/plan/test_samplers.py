@@ -201,3 +201,16 @@ def test_an_order_belongs_to_a_length_that_is_a_count() -> None:
     for make in (SequentialSampler, lambda length: RandomSampler(length, 0)):
         with pytest.raises(ValueError, match="length=-1"):
             make(-1)
+
+
+def test_an_order_of_another_length_keeps_its_seed() -> None:
+    resized = RandomSampler(5, seed=3).resized(9)
+    assert resized.order(1).indices(0, 9).tolist() == RandomSampler(9, seed=3).order(1).indices(0, 9).tolist()
+    assert SequentialSampler(5).resized(9).length == 9
+
+
+def test_a_sampler_that_is_not_told_keeps_the_epoch_its_user_gave_it() -> None:
+    sampler = EpochAware(2)
+    sampler.set_epoch(7)
+    assert list(UserSampler(sampler).open(0, announce=False)) == ["7/0", "7/1"]
+    assert sampler.calls == ["set_epoch(7)", "iter"]
