@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from nogil_loader.engine.ledger import END
-from nogil_loader.engine.run import STEP, EpochRun
+from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.source import PlannedTickets, StreamTickets
 from nogil_loader.engine.statistics import Progress, Statistics
 from nogil_loader.engine.ticket import Failed, Ready
@@ -116,17 +116,16 @@ class LoaderIterator(Iterator[Any]):
                 f"this iterator belongs to process {self._run.pid}, and threads do not survive a fork; make a "
                 f"new one here with iter(loader)"
             )
-        me = threading.get_ident()
-        if self._served == me:
+        if self._served == threading.get_ident() and self._turn.locked():
             raise RuntimeError("next() was called on an iterator from within its own next()")
-        while not self._turn.acquire(timeout=STEP):
-            pass  # another thread is being served; it waits in bounded steps itself
-        try:
-            self._served = me
-            return self._next()
-        finally:
-            self._served = None
-            self._turn.release()
+        # For another thread inside next(), all of whose own waits have limits. ``with`` is the one way to hold
+        # a lock that a Ctrl-C between two bytecodes cannot leave locked.
+        with self._turn:
+            self._served = threading.get_ident()
+            try:
+                return self._next()
+            finally:
+                self._served = None
 
     def _next(self) -> Any:
         while True:

@@ -115,6 +115,8 @@ class Worker:
 
     def _work(self, run: EpochRun) -> bool:
         """Serve one epoch; False when the worker is to end with it."""
+        if run.closed:
+            return True
         # The consumer may itself be user code that another loader runs.
         current_scope.set(None)
         if self._kitchen is None:
@@ -149,13 +151,14 @@ class Worker:
             self.lease = None
             if isinstance(outcome, Loaded):
                 kept = run.finish(lease, outcome.batch)
-                # The batch is the consumer's now: nothing here may keep it alive until the next one is loaded.
-                del outcome
+                # The batch is the consumer's now, and the ticket may hold samples: nothing here may keep them
+                # alive while the thread waits for the next ticket.
+                del outcome, lease
                 if not kept and not run.closed:
                     return False
                 continue
             verdict = run.fail(lease, outcome)
-            del outcome
+            del outcome, lease
             if verdict is Verdict.RETRY:
                 gc.collect()
                 continue
