@@ -1,0 +1,1 @@
+"""Benchmarks against other loaders: ``python -m benchmarks``, or ``./dev bench`` with the peers installed."""

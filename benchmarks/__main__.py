@@ -1,0 +1,71 @@
+"""Run the benchmarks: ``python -m benchmarks [--quick] [--json FILE] [--markdown FILE] [NAMES]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import benchmarks
+from benchmarks.harness import Row
+from benchmarks.report import describe_environment, render_page, render_rows
+
+_PREFIX = "bench_"
+
+
+def find_groups() -> list[str]:
+    """Name the groups: every ``bench_NAME.py`` beside this file with a ``run(quick)`` that returns rows."""
+    modules = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    return sorted(name.removeprefix(_PREFIX) for name in modules if name.startswith(_PREFIX))
+
+
+def main() -> int:
+    groups = find_groups()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Compare with other loaders.")
+    parser.add_argument("names", nargs="*", metavar="NAMES", help=f"any of: {', '.join(groups)}; default all")
+    parser.add_argument(
+        "--quick", action="store_true", help="show that everything runs; too short to judge by"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the page of the documentation")
+    options = parser.parse_args()
+    if unknown := sorted(set(options.names) - set(groups)):
+        parser.error(f"no such group: {', '.join(unknown)}; there are: {', '.join(groups)}")
+
+    environment = describe_environment()
+    failed: list[str] = []
+    results: list[tuple[ModuleType, list[Row]]] = []
+    for name in options.names or groups:
+        module = importlib.import_module(f"benchmarks.{_PREFIX}{name}")
+        start = time.perf_counter()
+        try:
+            rows: list[Row] = module.run(options.quick)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            # A loader that fails or hangs must not cost the other groups' results.
+            print(f"\n{name} failed: {error}", file=sys.stderr)
+            failed.append(name)
+            continue
+        if options.quick:
+            for row in rows:
+                row["target"] = None  # nothing to judge
+        results.append((module, rows))
+        print(f"\n{name}: {time.perf_counter() - start:.0f} s\n\n{render_rows(rows)}", flush=True)
+    environment["load_at_end"] = round(os.getloadavg()[0], 2)
+
+    if options.json:
+        everything = {"environment": environment, "rows": [row for _, rows in results for row in rows]}
+        options.json.write_text(json.dumps(everything, indent=1) + "\n")
+    if options.markdown and not failed:
+        options.markdown.write_text(render_page(results, environment))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
