@@ -17,12 +17,12 @@ from nogil_loader.engine.epochs import Beginning, Current, Epochs
 from nogil_loader.engine.inline import InlineCrew
 from nogil_loader.engine.iterator import CLOSE_SECONDS, LoaderIterator
 from nogil_loader.engine.ledger import Ledger
-from nogil_loader.engine.outcome import SkipRecord
-from nogil_loader.engine.pool import WorkerPool
+from nogil_loader.engine.outcome import SkipRecord, without_locals
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Recipe
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.source import TicketSource, resolve_source
+from nogil_loader.engine.staff import Staff
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.threaded import ThreadCrew
 from nogil_loader.errors import DeadWorkerError
@@ -149,17 +149,23 @@ class DataLoader(Iterable[Any]):
         self.clone_dataset = clone_dataset
         self.generator = generator
         self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
-        self._recipe = Recipe(
-            self.collate_fn,
-            options.resolve_output(output, collate_fn, pin_memory=self.pin_memory),
-            single=self._source.single,
+        self._staff = Staff(
+            dataset,
+            Recipe(
+                self.collate_fn,
+                options.resolve_output(output, collate_fn, pin_memory=self.pin_memory),
+                single=self._source.single,
+            ),
+            self.num_workers,
+            worker_init_fn,
+            clone_dataset,
+            self.timeout,
+            self.persistent_workers,
         )
         self._lock = threading.Lock()
         self._epochs = Epochs()
         self._skipped: list[SkipRecord] = []
         self._death: DeadWorkerError | None = None
-        self._spare: WorkerPool | None = None
-        self._inline: list[Any] = []
         self._iterators: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
         _loaders.add(self)
 
@@ -201,11 +207,7 @@ class DataLoader(Iterable[Any]):
         )
         current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
-        crew: InlineCrew | ThreadCrew
-        if workers:
-            crew = ThreadCrew(self._take_pool(), run, reading, self.timeout)
-        else:
-            crew = InlineCrew(self._inline_dataset, self._recipe, run, reading)
+        crew = self._staff.crew(run, reading)
         iterator = LoaderIterator(
             run,
             crew,
@@ -218,26 +220,6 @@ class DataLoader(Iterable[Any]):
         self._epochs.current = current
         return iterator
 
-    def _take_pool(self) -> WorkerPool:
-        pool, self._spare = self._spare, None
-        if pool is not None and pool.reusable:
-            return pool
-        return WorkerPool(
-            self.num_workers,
-            self.dataset,
-            self._recipe,
-            worker_init_fn=self.worker_init_fn,
-            clone_dataset=self.clone_dataset,
-            timeout=self.timeout,
-        )
-
-    def _inline_dataset(self) -> Any:
-        if not callable(self.clone_dataset):
-            return self.dataset
-        if not self._inline:
-            self._inline = [self.clone_dataset(0)]
-        return self._inline[0] if self.persistent_workers else self._inline.pop()
-
     def _on_end(self, current: Current, crew: InlineCrew | ThreadCrew, ending: Any) -> bool:
         """Draw the loader's own consequences; True when it keeps the crew's threads for the next epoch.
 
@@ -245,10 +227,8 @@ class DataLoader(Iterable[Any]):
         """
         if ending is LoaderIterator.COMPLETE:
             current.finished = True
-            if self.persistent_workers and isinstance(crew, ThreadCrew) and self._spare is None:
-                self._spare = crew.pool
-                return True
-        elif isinstance(ending, DeadWorkerError):
+            return self._staff.keep(crew)
+        if isinstance(ending, DeadWorkerError):
             self._death = _copy(ending)
         return False
 
@@ -306,7 +286,7 @@ class DataLoader(Iterable[Any]):
         That ``iter()`` is a new epoch. To go on in the epoch that failed, take ``state_dict()`` and give it to
         ``load_state_dict`` as well.
         """
-        self._stop_spare()
+        self._staff.stop()
         self._death = None
 
     @property
@@ -325,20 +305,14 @@ class DataLoader(Iterable[Any]):
     def close(self) -> None:
         """End all threads of the loader and close its iterators; bounded in time, idempotent.
 
-        The loader can be iterated again afterwards.
+        The loader can be iterated again afterwards, a dead one after ``rebuild``. The traceback of an error that
+        was raised loses its local variables, which hold samples.
         """
         for iterator in list(self._iterators):
             iterator.close()
-        self._inline.clear()
-        spare = self._stop_spare()
-        if spare is not None and spare.pid == os.getpid():
-            spare.join(CLOSE_SECONDS)
-
-    def _stop_spare(self) -> WorkerPool | None:
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            spare.stop()
-        return spare
+        if self._death is not None:
+            without_locals(self._death.__cause__)
+        self._staff.close(CLOSE_SECONDS)
 
     def __enter__(self) -> DataLoader:
         return self
@@ -350,8 +324,9 @@ class DataLoader(Iterable[Any]):
 
     def __del__(self) -> None:
         # Only signals: this may run on any thread, in the middle of anything.
-        if getattr(self, "_spare", None) is not None:
-            self._stop_spare()
+        staff = getattr(self, "_staff", None)
+        if staff is not None:
+            staff.stop()
 
     def __repr__(self) -> str:
         return (

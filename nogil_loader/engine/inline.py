@@ -32,7 +32,7 @@ class InlineCrew:
         self._make_dataset = make_dataset
         self._recipe = recipe
         self._kitchen: Kitchen | None = None
-        self._scope = SampleScope(run.seed, run.epoch)
+        self._scope = SampleScope(run.seed, run.epoch, run)
         self._run = run
         self._reading = reading
 
@@ -42,6 +42,10 @@ class InlineCrew:
         if self._kitchen is None:
             self._start_up()
             return
+        for left_behind in run.leases_of(self):
+            run.release(
+                left_behind
+            )  # an exception from outside, Ctrl-C as a rule, came between two lines here
         lease = run.lease(self, wait=False)
         if lease is None:
             if self._reading is not None and not self._reading.done:
@@ -50,7 +54,7 @@ class InlineCrew:
         outcome = self._kitchen.attempt(lease.ticket, self._scope, INLINE_WORKER)
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome.batch)
-        elif isinstance(outcome.cause, KeyboardInterrupt):
+        elif outcome.cause is not None and issubclass(type(outcome.cause), KeyboardInterrupt):
             # Ctrl-C is meant for the program, which is what runs here; the ticket stays to be loaded.
             run.release(lease)
             raise outcome.cause

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from nogil_loader.engine.ledger import END
 from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.scope import current_scope
 from nogil_loader.engine.source import PlannedTickets, StreamTickets
 from nogil_loader.engine.statistics import Progress, Statistics
 from nogil_loader.engine.ticket import Failed, Ready
@@ -116,8 +117,9 @@ class LoaderIterator(Iterator[Any]):
                 f"this iterator belongs to process {self._run.pid}, and threads do not survive a fork; make a "
                 f"new one here with iter(loader)"
             )
-        if self._served == threading.get_ident() and self._turn.locked():
-            raise RuntimeError("next() was called on an iterator from within its own next()")
+        inside = self._served == threading.get_ident() and self._turn.locked()
+        if inside or self._run.is_loading_in(current_scope.get()):
+            raise RuntimeError("next() was called on an iterator by code that runs for its own next()")
         # For another thread inside next(), all of whose own waits have limits. ``with`` is the one way to hold
         # a lock that a Ctrl-C between two bytecodes cannot leave locked.
         with self._turn:

@@ -304,9 +304,12 @@ class Ledger:
             if type(self._entries.get(start)) in (Ready, Emptied):
                 return start
             del self._finished[0]
-        # Good batches first; then the failure.
+        # Good batches first, those that are still being loaded as well; then the failure.
         failed = self._failed_at()
-        return None if failed == _NOWHERE else int(failed)
+        under_way = any(
+            type(entry) in (Planned, Lease) and start < failed for start, entry in self._entries.items()
+        )
+        return None if failed == _NOWHERE or under_way else int(failed)
 
     def _deliver(self, ticket: Ticket, *, batches: int) -> None:
         self.received.add(ticket.start, ticket.start + ticket.span, ticket.planned_keys())

@@ -44,7 +44,8 @@ class Failure:
     @property
     def is_memory(self) -> bool:
         """Whether memory ran out, which is no fault of the worker."""
-        return isinstance(self.cause, MemoryError)
+        # By type: isinstance() asks the object, which may be of a class that answers by raising.
+        return issubclass(type(self.cause), MemoryError)
 
     def describe(self) -> str:
         """One line for logs and records."""

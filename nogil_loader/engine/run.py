@@ -20,6 +20,7 @@ from typing import Any
 
 from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.ticket import Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.policies import FailurePolicy
@@ -54,6 +55,8 @@ class EpochRun:
         self.pid = os.getpid()
         # Workers, rebuilt ones too, run in copies of what the consumer had set when the epoch began.
         self.context = copy_context()
+        # The sample that is being loaded where the consumer is itself user code inside another loader.
+        self.outer = current_scope.get()
         self.closed = False
         self.rebuilds = 0
         self.abandoned = 0
@@ -189,6 +192,15 @@ class EpochRun:
     def ledger(self) -> Ledger:
         """The book, for reading."""
         return self._ledger
+
+    def is_loading_in(self, scope: SampleScope | None) -> bool:
+        """Whether the code that runs in ``scope`` loads a sample of this very epoch, directly or nested."""
+        while scope is not None:
+            owner = scope.owner
+            if owner is self:
+                return True
+            scope = owner.outer if isinstance(owner, EpochRun) else None
+        return False
 
     def statistics(self, workers_alive: int = 0) -> Statistics:
         """A snapshot of the epoch."""

@@ -28,12 +28,14 @@ class SampleScope:
         key: Dataset key of the current sample, or a private marker between samples.
         offset: Its place in the ticket; None outside the loop over samples.
         stage: What is being done: ``"fetch"``, ``"collate"`` …
+        owner: The epoch that it is loaded for.
         generator: The sample's generator once somebody asked for it; the loop resets it to None.
     """
 
-    __slots__ = ("epoch", "generator", "key", "offset", "seed", "stage")
+    __slots__ = ("epoch", "generator", "key", "offset", "owner", "seed", "stage")
 
-    def __init__(self, seed: int, epoch: int) -> None:
+    def __init__(self, seed: int, epoch: int, owner: object = None) -> None:
+        self.owner = owner
         self.seed = seed
         self.epoch = epoch
         self.key: Any = _NO_SAMPLE

@@ -22,8 +22,14 @@ class ThreadCrew:
     def __init__(self, pool: WorkerPool, run: EpochRun, reading: Reading | None, timeout: float) -> None:
         self.pool = pool
         self._run = run
-        pool.serve(run)
-        self._reader = None if reading is None else Reader(reading, timeout)
+        try:
+            pool.serve(run)
+            self._reader = None if reading is None else Reader(reading, timeout)
+        except BaseException:
+            # The system gives no more threads; those that it gave have nobody who would ever end them.
+            run.close()
+            pool.stop()
+            raise
 
     def wait(self) -> None:
         """Wait a bounded time for news, and look after everybody if there are none."""

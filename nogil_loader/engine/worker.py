@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import sys
@@ -16,7 +17,6 @@ from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
 from nogil_loader.engine.ticket import Lease, Verdict
-from nogil_loader.errors import DeadWorkerError
 
 if TYPE_CHECKING:
     from nogil_loader.engine.pool import WorkerPool
@@ -48,12 +48,15 @@ class Worker:
         self.abandoned = False
         self.buried = False
         self.run: EpochRun | None = None
-        self._pool = pool
-        self._kitchen: Kitchen | None = None
         self._shifts: SimpleQueue[EpochRun | None] = SimpleQueue()
         # A daemon, because interpreter exit must not wait for user code that hangs; the pool joins the others.
+        # Only what the thread runs refers to the pool, so when it has ended, nothing but the pool's owner does.
         self._thread = threading.Thread(
-            target=catch_panics(self._main, name=worker_id, on_death=self._died),
+            target=catch_panics(
+                functools.partial(self._main, pool),
+                name=worker_id,
+                on_death=lambda death: pool.bury(self, death.__cause__),
+            ),
             name=f"nogil_loader-worker-{worker_id}-{next(_serial)}",
             daemon=True,
         )
@@ -100,47 +103,51 @@ class Worker:
 
     # In the thread
 
-    def _main(self) -> None:
-        while not self._pool.stopping:
+    def _main(self, pool: WorkerPool) -> None:
+        kitchen: Kitchen | None = None
+        while not pool.stopping:
             try:
                 run = self._shifts.get(timeout=IDLE_STEP)
             except Empty:
                 continue
-            if run is None or not run.context.copy().run(self._work, run):
+            if run is None:
+                return
+            if run.closed:
+                continue
+            kitchen = run.context.copy().run(self._work, pool, run, kitchen)
+            if kitchen is None:
                 return
             # Idle workers keep nothing of an epoch alive. A next one may have been handed over already.
             if self.run is run:
                 self.run = None
             del run
 
-    def _work(self, run: EpochRun) -> bool:
-        """Serve one epoch; False when the worker is to end with it."""
-        if run.closed:
-            return True
+    def _work(self, pool: WorkerPool, run: EpochRun, kitchen: Kitchen | None) -> Kitchen | None:
+        """Serve one epoch; return what start-up made, for the next one, or None to end the worker."""
         # The consumer may itself be user code that another loader runs.
         current_scope.set(None)
-        if self._kitchen is None:
-            self._kitchen = self._start_up(run)
+        if kitchen is None:
+            kitchen = self._start_up(pool, run)
         else:
-            current_worker.set(self._pool.info(self.id, self._kitchen.dataset, run))
-        scope = self.scope = SampleScope(run.seed, run.epoch)
+            current_worker.set(pool.info(self.id, kitchen.dataset, run))
+        scope = self.scope = SampleScope(run.seed, run.epoch, run)
         try:
-            return self._serve(run, self._kitchen, scope)
+            return kitchen if self._serve(pool, run, kitchen, scope) else None
         finally:
             self.scope = None
 
-    def _start_up(self, run: EpochRun) -> Kitchen:
+    def _start_up(self, pool: WorkerPool, run: EpochRun) -> Kitchen:
         self.stage = "clone_dataset"
-        dataset = self._pool.dataset_for(self.id)
-        current_worker.set(self._pool.info(self.id, dataset, run))
-        if self._pool.worker_init_fn is not None:
+        dataset = pool.dataset_for(self.id)
+        current_worker.set(pool.info(self.id, dataset, run))
+        if pool.worker_init_fn is not None:
             self.stage = "worker_init_fn"
-            self._pool.worker_init_fn(self.id)
-        kitchen = self._pool.recipe.bind(dataset)
+            pool.worker_init_fn(self.id)
+        kitchen = pool.recipe.bind(dataset)
         self.started = True
         return kitchen
 
-    def _serve(self, run: EpochRun, kitchen: Kitchen, scope: SampleScope) -> bool:
+    def _serve(self, pool: WorkerPool, run: EpochRun, kitchen: Kitchen, scope: SampleScope) -> bool:
         while not run.closed:
             lease = run.lease(self)
             if lease is None:
@@ -154,7 +161,7 @@ class Worker:
                 # The batch is the consumer's now, and the ticket may hold samples: nothing here may keep them
                 # alive while the thread waits for the next ticket.
                 del outcome, lease
-                if not kept and not run.closed:
+                if self.abandoned or not (kept or run.closed):
                     return False
                 continue
             verdict = run.fail(lease, outcome)
@@ -163,10 +170,7 @@ class Worker:
                 gc.collect()
                 continue
             if verdict is Verdict.REBUILD:
-                self._pool.replace(self)
+                pool.replace(self)
             self.buried = True
             return False
         return True
-
-    def _died(self, death: DeadWorkerError) -> None:
-        self._pool.bury(self, death.__cause__)
