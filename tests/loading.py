@@ -105,7 +105,7 @@ class Conductor:
             while not self._over:
                 self._change.wait_for(self._may_choose)
                 if not self._over:
-                    chosen = self._choose(list(self._waiting))
+                    chosen = self._choose(sorted(self._waiting, key=str))
                     self._waiting.remove(chosen)
                     self.played.append(chosen)
                     self._change.notify_all()
