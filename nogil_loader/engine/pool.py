@@ -23,6 +23,7 @@ from nogil_loader.engine.scope import WorkerInfo
 from nogil_loader.engine.ticket import Verdict
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.engine.worker import Worker
+from nogil_loader.errors import describe_exception
 from nogil_loader.memory.reading import read_memory
 
 logger = logging.getLogger("nogil_loader")
@@ -98,7 +99,10 @@ class WorkerPool:
                 except RuntimeError as error:
                     if worker.id == 0:
                         raise
-                    logger.warning("going on with %d of %d workers: %s", worker.id, len(self.workers), error)
+                    told = describe_exception(
+                        error
+                    )  # a record must not keep the traceback and its frames alive
+                    logger.warning("going on with %d of %d workers: %s", worker.id, len(self.workers), told)
                     del self.workers[worker.id :]
                     return
 

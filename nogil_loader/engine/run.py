@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -68,7 +69,7 @@ class EpochRun:
         self._room: SimpleQueue[None] = SimpleQueue()
         self._consumer_waits = False
         self._reader_waits = False
-        self._barren_deaths = 0
+        self._barren_deaths: Counter[int | str] = Counter()
 
     # The plan's side
 
@@ -118,7 +119,8 @@ class EpochRun:
         with self._lock:
             if self.closed or not self._ledger.finish(lease, batch):
                 return False
-            self._barren_deaths = 0
+            if self._barren_deaths:
+                self._barren_deaths.clear()
             ring = self._consumer_waits and self._ledger.deliverable
             if ring:
                 self._consumer_waits = False
@@ -139,14 +141,14 @@ class EpochRun:
     def fail_outside_ticket(self, failure: Failure, *, final: bool = False) -> Verdict:
         """Report a death that no ticket was lost with: at start-up, or while idle.
 
-        A rebuild is allowed as often in a row as the policy allows for one ticket; a batch in between shows
-        that it helps, and starts the count anew.
+        Each place among the workers may be rebuilt as often in a row as the policy allows for one ticket; a
+        batch in between shows that it helps, and starts the counts anew.
         """
         with self._lock:
             if self.closed:
                 return Verdict.STALE
-            if self._barren_deaths < self._policy.rebuild and not final:
-                self._barren_deaths += 1
+            if self._barren_deaths[failure.worker_id] < self._policy.rebuild and not final:
+                self._barren_deaths[failure.worker_id] += 1
                 verdict = Verdict.REBUILD
             else:
                 self._ledger.condemn(failure)
