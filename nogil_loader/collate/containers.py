@@ -1,8 +1,8 @@
 """Inner nodes of a sample tree: mappings, lists, tuples and dataclasses, taken apart and put together again.
 
 A container in the batch has the type that it has in the samples. It is never built by calling that type,
-since nobody can guess what a constructor wants: tuples are made by ``tuple.__new__``, the others are
-a shallow copy of the first sample's container with its items replaced, which also carries extra attributes
+since nobody can guess what a constructor wants: tuples and dataclasses are made by ``__new__``, the
+others are a shallow copy of the first sample's container with its items replaced. Both carry extra attributes
 over. Where that cannot work, the plain ``dict``, ``list`` or ``tuple`` takes the place.
 """
 
@@ -130,7 +130,7 @@ class SequenceSlots(Slots):
 class RecordSlots(Slots):
     """Instances of one dataclass, field by field."""
 
-    __slots__ = ("_blank", "_class", "_items", "_names", "_nodes", "_path", "_roster")
+    __slots__ = ("_attributes", "_class", "_items", "_names", "_nodes", "_path", "_roster")
 
     def __init__(self, first: Any, path: str, roster: Roster, build: Build) -> None:
         self._class = first.__class__
@@ -138,7 +138,7 @@ class RecordSlots(Slots):
         self._names = [field.name for field in dataclasses.fields(first) if hasattr(first, field.name)]
         self._nodes = [build(getattr(first, name), child_path(path, name)) for name in self._names]
         self._items = [(name, node.put) for name, node in zip(self._names, self._nodes, strict=True)]
-        self._blank = _filled_record(copy.copy(first), self._names, [None] * len(self._names))
+        self._attributes = {k: v for k, v in getattr(first, "__dict__", {}).items() if k not in self._names}
         self._path = path
         self._roster = roster
 
@@ -155,13 +155,15 @@ class RecordSlots(Slots):
         return self._rebuild([node.row(position) for node in self._nodes])
 
     def _rebuild(self, values: list[Any]) -> Any:
-        return _filled_record(copy.copy(self._blank), self._names, values)
-
-
-def _filled_record(record: Any, names: Iterable[str], values: Iterable[Any]) -> Any:
-    for name, value in zip(names, values, strict=True):
-        object.__setattr__(record, name, value)  # frozen dataclasses forbid the ordinary way
-    return record
+        try:
+            record: Any = object.__new__(self._class)
+        except TypeError:  # a dataclass that is an exception as well, or another C type
+            record = self._class.__new__(self._class)
+        if self._attributes:
+            record.__dict__.update(self._attributes)
+        for name, value in zip(self._names, values, strict=True):
+            object.__setattr__(record, name, value)  # frozen dataclasses forbid the ordinary way
+        return record
 
 
 def _blank_mapping(first: Mapping[Any, Any]) -> Any:

@@ -93,14 +93,20 @@ class PackedSlots(Slots):
         if end > begin:
             if end > self._capacity:
                 self._grow(begin, end)
-            rows = self._rows if end - begin <= self._held_length else self._array
-            rows[begin:end] = value  # type: ignore[index]
+            if end - begin <= self._held_length:
+                try:
+                    self._rows[begin:end] = value
+                    return
+                except ValueError:  # misaligned memory, which memoryview takes for another type
+                    pass
+            self._array[begin:end] = value  # type: ignore[index]
 
     def put_all(self, values: Sequence[Any]) -> None:
         first = values[0]
         if self._max_length is None and set(map(type, values)) == {np.ndarray} and first.ndim:
             dtype = first.dtype
-            if dtype.isnative and all(value.dtype is dtype for value in values):
+            dimensions = first.ndim
+            if dtype.isnative and all(v.dtype is dtype and v.ndim == dimensions for v in values):
                 offsets = [0, *accumulate(map(len, values))]
                 self._start(first, offsets[-1])
                 try:

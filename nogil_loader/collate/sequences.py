@@ -210,7 +210,7 @@ class _PaddedSlots(PackedSlots):
                 begin = width - length if left else 0
                 out[row, begin : begin + length] = values[offsets[row] : offsets[row + 1]]
         elif out.nbytes:
-            item_bytes = out[0, 0].nbytes
+            item_bytes = out.nbytes // (len(out) * width)
             pad_rows(
                 _bytes_of(values),
                 offsets * item_bytes,

@@ -71,18 +71,20 @@ def plain_array(value: Any, path: str, position: int, roster: Roster) -> npt.NDA
 class ArraySlots(Slots):
     """Arrays of one shape and dtype, written into the rows of one batch array."""
 
-    __slots__ = ("_array", "_dtype", "_path", "_roster", "_rows", "_shape")
+    __slots__ = ("_array", "_dtype", "_path", "_plain_dtype", "_roster", "_rows", "_shape")
 
     def __init__(self, first: npt.NDArray[Any], path: str, roster: Roster) -> None:
         self._shape = first.shape
         self._dtype = native(first.dtype)
+        # References go the long way, where an array inside an array is never taken apart.
+        self._plain_dtype = None if self._dtype.hasobject else self._dtype
         self._path = path
         self._roster = roster
         self._array = allocate((roster.size, *first.shape), self._dtype)
         self._rows = _byte_rows(self._array)
 
     def put(self, value: Any, position: int) -> None:
-        if value.__class__ is np.ndarray and value.dtype is self._dtype and value.shape == self._shape:
+        if value.__class__ is np.ndarray and value.dtype is self._plain_dtype and value.shape == self._shape:
             try:
                 self._rows[position] = value
             except ValueError:  # strided memory, or a dtype that exports no buffer: numpy's way from here on
@@ -92,7 +94,7 @@ class ArraySlots(Slots):
             self._put_other(value, position)
 
     def put_all(self, values: Sequence[Any]) -> None:
-        rows, dtype, shape = self._rows, self._dtype, self._shape
+        rows, dtype, shape = self._rows, self._plain_dtype, self._shape
         position = 0
         with suppress(ValueError):
             for value in values:
@@ -221,7 +223,10 @@ def _byte_rows(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     broadcasting, no casting, no release of the GIL. The caller has compared shape and dtype, and numpy itself
     refuses a buffer that is not C-contiguous.
     """
-    row = array[0].nbytes if len(array) else 0
-    if array.ndim == 1 or not 0 < row <= HELD_COPY_LIMIT or array.dtype.hasobject:
+    if (
+        array.ndim == 1
+        or array.dtype.hasobject
+        or not 0 < (row := array.nbytes // len(array)) <= HELD_COPY_LIMIT
+    ):
         return array
     return array.reshape(len(array), -1).view(f"V{row}")[:, 0]
