@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import nogil_loader as nl
+import nogil_loader.torch as nl_torch
 from tests.loading import Numbers, Stream, samples_of
 
 
@@ -282,3 +284,38 @@ def test_making_a_loader_starts_nothing_and_reads_nothing() -> None:
 def test_set_epoch_refuses_by_name_what_is_no_epoch(epoch: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^epoch="):
         nl.DataLoader(Numbers(4)).set_epoch(epoch)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("multiprocessing_context", "spawn"), ("pin_memory_device", "cuda:0")]
+)
+@pytest.mark.parametrize("kind", [nl.DataLoader, pytest.param(nl_torch.DataLoader, marks=pytest.mark.torch)])
+def test_what_has_no_meaning_with_threads_is_accepted_with_one_warning_at_the_callers_line(
+    kind: type[nl.DataLoader], name: str, value: Any
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+        loader = kind(Numbers(12), 2, num_workers=3, **{name: value})
+        for _ in range(2):
+            assert samples_of(loader) == list(range(12))
+        loader.close()
+    (warning,) = caught
+    assert f"{name}={value!r}" in str(warning.message)
+    assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+@pytest.mark.torch
+def test_pin_memory_without_an_accelerator_warns_once_and_goes_on() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is an accelerator")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+        loader = nl.DataLoader(Numbers(12), 2, num_workers=3, pin_memory=True)
+        assert samples_of(loader) == list(range(12))
+        loader.close()
+    (warning,) = caught
+    assert "pin_memory=True" in str(warning.message)
+    assert (warning.filename, warning.lineno) == (__file__, line)

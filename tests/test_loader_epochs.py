@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import weakref
@@ -359,3 +360,25 @@ def test_the_len_of_a_loader_may_be_asked_at_any_time() -> None:
     assert len(loader) == 4
     list(iterator)
     assert len(loader) == 4
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("dataset", [Numbers, Stream])
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_a_finished_epoch_leaves_no_reference_that_only_the_garbage_collector_finds(
+    dataset: type, num_workers: int, persistent_workers: bool
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        data = dataset(6)
+        loader = nl.DataLoader(data, 2, num_workers=num_workers, persistent_workers=persistent_workers)
+        for _ in range(2):
+            for _batch in loader:
+                pass
+        loader.close()
+        references = weakref.ref(data), weakref.ref(loader)
+        del data, loader
+        assert [reference() for reference in references] == [None, None]
+    finally:
+        gc.enable()
