@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from nogil_loader.collate.roster import Roster
 from nogil_loader.collate.slots import HELD_COPY_LIMIT, Slots, native, plain_array
 from nogil_loader.memory.buffers import allocate
 
+_dtype_of = attrgetter("dtype")
 # What a batch of nothing but empty lists has: the dtype of Python's ints.
 _EMPTY_LIST = np.zeros(0, np.int64)
 
@@ -104,15 +106,14 @@ class PackedSlots(Slots):
     def put_all(self, values: Sequence[Any]) -> None:
         first = values[0]
         if self._max_length is None and set(map(type, values)) == {np.ndarray} and first.ndim:
-            dtype = first.dtype
-            dimensions = first.ndim
-            if dtype.isnative and all(v.dtype is dtype and v.ndim == dimensions for v in values):
-                offsets = [0, *accumulate(map(len, values))]
-                self._start(first, offsets[-1])
+            same_dtype = {id(first.dtype)} == set(map(id, map(_dtype_of, values)))
+            if same_dtype and first.dtype.isnative:
                 try:
+                    offsets = [0, *accumulate(map(len, values))]
+                    self._start(first, offsets[-1])
                     np.concatenate(values, out=self._array)
-                except ValueError:
-                    self._array = None  # shapes differ: put() finds out where
+                except (TypeError, ValueError):
+                    self._array = None  # dimensions or shapes differ: put() finds out where
                 else:
                     self._offsets = offsets
                     return

@@ -23,16 +23,15 @@ class BatchWriter:
         build: Makes the tree of slots for the first sample.
     """
 
-    __slots__ = ("_build", "_filled", "_indices", "_put", "_roster", "_slots")
+    __slots__ = ("_build", "_indices", "_put", "_roster", "_size", "_slots")
 
     def __init__(self, size: int, build: Callable[[Any, Roster], Slots]) -> None:
-        size = as_count("size", size, least=1)
-        self._indices: list[Hashable] = [None] * size
-        self._roster = Roster(size, self._indices)
+        self._size = as_count("size", size, least=1)
+        self._indices: list[Hashable] = []  # of the samples that are in, in the order of their slots
+        self._roster = Roster(self._size, self._indices)
         self._build = build
         self._slots: Slots | None = None
         self._put: Callable[[Any, int], None] = self._put_first
-        self._filled = 0
 
     def put(self, sample: Any, index: Hashable) -> None:
         """Append ``sample``, which has ``index`` in the dataset.
@@ -41,13 +40,16 @@ class BatchWriter:
             CollateError: The sample does not fit to the first one; the message and the attributes say where.
             ValueError: The batch has all its samples already.
         """
-        position = self._filled
+        indices = self._indices
+        position = len(indices)
+        if position == self._size:
+            raise ValueError(f"put() called {position + 1} times on a batch of size={position}")
+        indices.append(index)
         try:
-            self._indices[position] = index
-        except IndexError:
-            raise ValueError(f"put() called {position + 1} times on a batch of size={position}") from None
-        self._put(sample, position)
-        self._filled = position + 1
+            self._put(sample, position)
+        except BaseException:
+            indices.pop()
+            raise
 
     def _put_first(self, sample: Any, position: int) -> None:
         slots = self._build(sample, self._roster)
@@ -66,7 +68,7 @@ class BatchWriter:
             raise empty_batch()
         slots, self._slots = self._slots, None
         self._put = self._put_first
-        return slots.finish(self._filled)
+        return slots.finish(len(self._indices))
 
 
 def empty_batch() -> CollateError:

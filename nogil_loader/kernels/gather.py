@@ -31,23 +31,22 @@ def gather_rows(source: npt.NDArray[Any], indices: npt.NDArray[np.int64], out: n
         )
     if indices.ndim != 1 or indices.dtype != np.int64:
         raise ValueError(f"indices: expected 1 dimension of int64, not {_told(indices)}")
-    if out.shape != (len(indices), *source.shape[1:]) or out.dtype != source.dtype.newbyteorder("="):
-        raise ValueError(
-            f"out: expected {(len(indices), *source.shape[1:])} of {source.dtype.newbyteorder('=')}, "
-            f"not {_told(out)}"
-        )
+    shape = (len(indices), *source.shape[1:])
+    dtype = source.dtype if source.dtype.isnative else source.dtype.newbyteorder("=")
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"out: expected {shape} of {dtype}, not {_told(out)}")
     if not (out.flags.c_contiguous and out.flags.writeable):
         raise ValueError("out: expected C-contiguous, writable memory")
     if not len(indices):
         return
-    outside = (indices < 0) | (indices >= len(source))
-    if outside.any():
-        position = int(outside.argmax())
+    # One pass for both ends: as unsigned numbers, negative ones are larger than any length.
+    if indices.view(np.uint64).max() >= len(source):
+        position = int((indices.view(np.uint64) >= len(source)).argmax())
         raise IndexError(
             f"indices[{position}]={int(indices[position])}: expected 0 to {len(source) - 1}, "
             f"the source has {len(source)} rows"
         )
-    if source.dtype.isnative:
+    if dtype is source.dtype:
         np.take(source, indices, axis=0, out=out, mode="clip")
     else:
         # Take never converts while it copies; the bytes are turned round where they have been put.
