@@ -46,7 +46,7 @@ class InlineCrew:
             run.release(
                 left_behind
             )  # an exception from outside, Ctrl-C as a rule, came between two lines here
-        lease = run.lease(self, wait=False)
+        lease = run.lease(self)
         if lease is None:
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)

@@ -78,11 +78,20 @@ class SkipRecord:
 
 
 def without_locals(error: BaseException | None) -> BaseException | None:
-    """Drop the local variables that a kept exception would keep alive: samples, files, partial batches."""
+    """Drop the local variables that a kept exception would keep alive: samples, files, partial batches.
+
+    Follows causes, contexts and the members of groups. Their truth and their equality are user code, so they
+    are only ever compared by identity.
+    """
     seen: set[int] = set()
-    link = error
-    while link is not None and id(link) not in seen:
+    links: list[BaseException | None] = [error]
+    while links:
+        link = links.pop()
+        if link is None or id(link) in seen:
+            continue
         seen.add(id(link))
         traceback.clear_frames(link.__traceback__)
-        link = link.__cause__ or link.__context__
+        links += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            links += link.exceptions
     return error

@@ -19,7 +19,6 @@ from typing import Any
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.recipe import Recipe
 from nogil_loader.engine.run import EpochRun
-from nogil_loader.engine.scope import WorkerInfo
 from nogil_loader.engine.ticket import Verdict
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.engine.worker import Worker
@@ -78,10 +77,6 @@ class WorkerPool:
         if callable(self._clone_dataset):
             return self._clone_dataset(worker_id)
         return copy.deepcopy(self._dataset) if self._clone_dataset else self._dataset
-
-    def info(self, worker_id: int, dataset: Any, run: EpochRun) -> WorkerInfo:
-        """What ``get_worker_info()`` returns in this worker."""
-        return WorkerInfo(worker_id, len(self.workers), (run.seed + worker_id) % 2**64, dataset)
 
     # The life of an epoch
 

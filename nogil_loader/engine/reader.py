@@ -6,11 +6,13 @@ the epoch ends with an error, or the iterable is opened anew where the policy sa
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import sys
 import threading
 import traceback
+import weakref
 
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
@@ -82,7 +84,10 @@ class Reading:
 
 
 class Reader:
-    """The thread around a `Reading`."""
+    """The thread around a `Reading`.
+
+    As in a worker, the thread holds the iterable only while it reads.
+    """
 
     def __init__(self, reading: Reading, timeout: float) -> None:
         self._reading = reading
@@ -90,34 +95,15 @@ class Reader:
         self._thread = self._start()
 
     def _start(self) -> threading.Thread:
+        run = self._reading.run
+        serve = functools.partial(run.context.copy().run, _serve, weakref.ref(self._reading), run)
         thread = threading.Thread(
-            target=catch_panics(self._main, name=READER),
+            target=catch_panics(serve, name=READER),
             name=f"nogil_loader-reader-{next(_serial)}",
             daemon=True,
         )
         thread.start()
         return thread
-
-    def _main(self) -> None:
-        self._reading.run.context.copy().run(self._serve)
-
-    def _serve(self) -> None:
-        reading, run = self._reading, self._reading.run
-        # The reader is no worker, also where the consumer is user code that another loader's worker runs.
-        current_scope.set(None)
-        current_worker.set(None)
-        while not (reading.done or run.closed):
-            if not run.has_room:
-                run.wait_for_room()
-                continue
-            try:
-                reading.step()
-            except BaseException as error:  # noqa: BLE001 - whatever ends the reader has to become a failure
-                failure = reading.failure(error)
-            else:
-                continue
-            reading.fail(failure)
-            del failure  # it leads to this frame, which would keep the samples of the frames below alive
 
     def check(self, now: float) -> None:
         """Notice that the thread is gone or stuck; called by the consumer while it waits."""
@@ -141,3 +127,26 @@ class Reader:
         if self._thread is not threading.current_thread():
             self._thread.join(seconds)
         return not self._thread.is_alive()
+
+
+def _serve(weak: weakref.ref[Reading], run: EpochRun) -> None:
+    # The reader is no worker, also where the consumer is user code that another loader's worker runs.
+    current_scope.set(None)
+    current_worker.set(None)
+    while not run.closed:
+        if not run.has_room:
+            run.wait_for_room()
+            continue
+        reading = weak()
+        if reading is None or reading.done:
+            return
+        try:
+            reading.step()
+        except BaseException as error:  # noqa: BLE001 - whatever ends the reader has to become a failure
+            failure = reading.failure(error)
+        else:
+            del reading
+            continue
+        reading.fail(failure)
+        # It leads to this frame, which would keep the samples of the frames below alive.
+        del failure, reading

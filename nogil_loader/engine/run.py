@@ -105,10 +105,12 @@ class EpochRun:
 
     # The workers' side
 
-    def lease(self, worker: Any, *, wait: bool = True) -> Lease | None:
-        """Get a ticket for ``worker``, waiting up to ``IDLE_STEP`` seconds; None when there is none."""
-        if wait:
-            _wait(self._tickets, IDLE_STEP)
+    def wait_for_ticket(self) -> bool:
+        """Wait up to ``IDLE_STEP`` seconds for something to load; False when the time was up."""
+        return _wait(self._tickets, IDLE_STEP)
+
+    def lease(self, worker: Any) -> Lease | None:
+        """Get the next ticket for ``worker``, or None when there is none."""
         if self.closed:
             return None
         with self._lock:

@@ -1,4 +1,10 @@
-"""One worker thread: it leases tickets, loads them and hands in an outcome for each, whatever happens."""
+"""One worker thread: it leases tickets, loads them and hands in an outcome for each, whatever happens.
+
+A thread is a root for the garbage collector, and what a worker works with, the dataset and ``collate_fn``, is
+user code that may well lead back to the loader or its iterator. So while a thread waits, it holds nothing but
+weak references to all that; only while it loads does it hold the worker itself. A loader that nobody uses any
+more is collected with its idle threads, in whatever circles it is referred to (G8).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ import itertools
 import sys
 import threading
 import traceback
+import weakref
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -15,8 +22,9 @@ from nogil_loader.engine.outcome import Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
-from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
+from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.engine.ticket import Lease, Verdict
+from nogil_loader.errors import DeadWorkerError
 
 if TYPE_CHECKING:
     from nogil_loader.engine.pool import WorkerPool
@@ -29,6 +37,7 @@ class Worker:
 
     Attributes:
         id: From 0; a rebuilt worker has the id of the one it replaces.
+        run: The epoch that it serves.
         lease: What it is loading.
         leased: How many leases it has had.
         scope: Which sample it is at.
@@ -40,6 +49,7 @@ class Worker:
 
     def __init__(self, worker_id: int, pool: WorkerPool) -> None:
         self.id = worker_id
+        self.run: EpochRun | None = None
         self.lease: Lease | None = None
         self.leased = 0
         self.scope: SampleScope | None = None
@@ -47,15 +57,17 @@ class Worker:
         self.stage = "start-up"
         self.abandoned = False
         self.buried = False
-        self.run: EpochRun | None = None
+        self._pool = weakref.ref(pool)
+        self._kitchen: Kitchen | None = None
+        self._info: WorkerInfo | None = None
         self._shifts: SimpleQueue[EpochRun | None] = SimpleQueue()
+        me = weakref.ref(self)
         # A daemon, because interpreter exit must not wait for user code that hangs; the pool joins the others.
-        # Only what the thread runs refers to the pool, so when it has ended, nothing but the pool's owner does.
         self._thread = threading.Thread(
             target=catch_panics(
-                functools.partial(self._main, pool),
+                functools.partial(_live, me, self._shifts),
                 name=worker_id,
-                on_death=lambda death: pool.bury(self, death.__cause__),
+                on_death=functools.partial(_die, me),
             ),
             name=f"nogil_loader-worker-{worker_id}-{next(_serial)}",
             daemon=True,
@@ -88,6 +100,11 @@ class Worker:
             self._thread.join(seconds)
 
     @property
+    def pool(self) -> WorkerPool | None:
+        """The pool that it belongs to, None when that is gone."""
+        return self._pool()
+
+    @property
     def mark(self) -> object | None:
         """Changes whenever the worker gets on; None while it loads nothing."""
         lease, scope = self.lease, self.scope
@@ -103,74 +120,102 @@ class Worker:
 
     # In the thread
 
-    def _main(self, pool: WorkerPool) -> None:
-        kitchen: Kitchen | None = None
-        while not pool.stopping:
-            try:
-                run = self._shifts.get(timeout=IDLE_STEP)
-            except Empty:
-                continue
-            if run is None:
-                return
-            if run.closed:
-                continue
-            kitchen = run.context.copy().run(self._work, pool, run, kitchen)
-            if kitchen is None:
-                return
-            # Idle workers keep nothing of an epoch alive. A next one may have been handed over already.
-            if self.run is run:
-                self.run = None
-            del run
-
-    def _work(self, pool: WorkerPool, run: EpochRun, kitchen: Kitchen | None) -> Kitchen | None:
-        """Serve one epoch; return what start-up made, for the next one, or None to end the worker."""
+    def begin(self, run: EpochRun) -> None:
+        """Get ready for an epoch; the first one includes start-up."""
         # The consumer may itself be user code that another loader runs.
         current_scope.set(None)
-        if kitchen is None:
-            kitchen = self._start_up(pool, run)
+        self.scope = SampleScope(run.seed, run.epoch, run)
+        pool = self.pool
+        if pool is None:
+            return
+        if self._kitchen is None:
+            self.stage = "clone_dataset"
+            dataset = pool.dataset_for(self.id)
         else:
-            current_worker.set(pool.info(self.id, kitchen.dataset, run))
-        scope = self.scope = SampleScope(run.seed, run.epoch, run)
+            dataset = self._kitchen.dataset
+        self._info = WorkerInfo(self.id, len(pool.workers), (run.seed + self.id) % 2**64, dataset)
+        if self._kitchen is None:
+            if pool.worker_init_fn is not None:
+                self.stage = "worker_init_fn"
+                token = current_worker.set(self._info)
+                try:
+                    pool.worker_init_fn(self.id)
+                finally:
+                    current_worker.reset(token)
+            self._kitchen = pool.recipe.bind(dataset)
+            self.started = True
+
+    def load_next(self, run: EpochRun) -> bool:
+        """Load a ticket if there is one; False when the worker is to end."""
+        kitchen, scope = self._kitchen, self.scope
+        lease = run.lease(self)
+        if lease is None or kitchen is None or scope is None:
+            return kitchen is not None
+        self.leased += 1
+        self.lease = lease
+        token = current_worker.set(self._info)
+        outcome = kitchen.attempt(lease.ticket, scope, self.id)
+        current_worker.reset(token)
+        self.lease = None
+        if isinstance(outcome, Loaded):
+            kept = run.finish(lease, outcome.batch)
+            return not self.abandoned and (kept or run.closed)
+        verdict = run.fail(lease, outcome)
+        if verdict is Verdict.RETRY:
+            del outcome
+            gc.collect()
+            return True
+        pool = self.pool
+        if verdict is Verdict.REBUILD and pool is not None:
+            pool.replace(self)
+        self.buried = True
+        return False
+
+
+def _live(me: weakref.ref[Worker], shifts: SimpleQueue[EpochRun | None]) -> None:
+    """What the thread runs: one epoch after the other."""
+    while True:
         try:
-            return kitchen if self._serve(pool, run, kitchen, scope) else None
-        finally:
-            self.scope = None
+            run = shifts.get(timeout=IDLE_STEP)
+        except Empty:
+            if not _is_wanted(me):
+                return
+            continue
+        if run is None or not run.context.copy().run(_serve, me, run):
+            return
+        del run
 
-    def _start_up(self, pool: WorkerPool, run: EpochRun) -> Kitchen:
-        self.stage = "clone_dataset"
-        dataset = pool.dataset_for(self.id)
-        current_worker.set(pool.info(self.id, dataset, run))
-        if pool.worker_init_fn is not None:
-            self.stage = "worker_init_fn"
-            pool.worker_init_fn(self.id)
-        kitchen = pool.recipe.bind(dataset)
-        self.started = True
-        return kitchen
 
-    def _serve(self, pool: WorkerPool, run: EpochRun, kitchen: Kitchen, scope: SampleScope) -> bool:
-        while not run.closed:
-            lease = run.lease(self)
-            if lease is None:
-                continue
-            self.leased += 1
-            self.lease = lease
-            outcome = kitchen.attempt(lease.ticket, scope, self.id)
-            self.lease = None
-            if isinstance(outcome, Loaded):
-                kept = run.finish(lease, outcome.batch)
-                # The batch is the consumer's now, and the ticket may hold samples: nothing here may keep them
-                # alive while the thread waits for the next ticket.
-                del outcome, lease
-                if self.abandoned or not (kept or run.closed):
-                    return False
-                continue
-            verdict = run.fail(lease, outcome)
-            del outcome, lease
-            if verdict is Verdict.RETRY:
-                gc.collect()
-                continue
-            if verdict is Verdict.REBUILD:
-                pool.replace(self)
-            self.buried = True
+def _is_wanted(me: weakref.ref[Worker]) -> bool:
+    worker = me()
+    pool = None if worker is None else worker.pool
+    return pool is not None and not pool.stopping
+
+
+def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
+    """Load tickets of one epoch until it is closed; False when the worker is to end."""
+    worker = me()
+    if worker is None:
+        return False
+    if not run.closed:
+        worker.begin(run)
+    while not run.closed:
+        del worker
+        woken = run.wait_for_ticket()
+        worker = me()
+        if worker is None or not (worker.load_next(run) or run.closed):
             return False
-        return True
+        if not woken and not _is_wanted(me):
+            return False
+    worker.scope = None
+    # A next epoch may have been handed over already.
+    if worker.run is run:
+        worker.run = None
+    return not worker.abandoned
+
+
+def _die(me: weakref.ref[Worker], death: DeadWorkerError) -> None:
+    worker = me()
+    pool = None if worker is None else worker.pool
+    if worker is not None and pool is not None:
+        pool.bury(worker, death.__cause__)
