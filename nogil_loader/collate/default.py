@@ -83,6 +83,14 @@ class DefaultCollate:
         """
         return self._collate(samples, list(indices))
 
+    def warm_up(self) -> None:
+        """Compile the kernels that this collation needs in the calling thread, or load them from the cache.
+
+        To be called before workers start. Without padding there are none, and numba is not even imported.
+        """
+        for collate in self.per_key.values():
+            collate.warm_up()
+
     def _build(self, first: Any, roster: Roster) -> Slots:
         return TreeBuilder(self._rules).tree(first, roster)
 

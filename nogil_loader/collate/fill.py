@@ -29,7 +29,10 @@ def filler(value: Any, dtype: np.dtype[Any], tensor_dtype: Any = None) -> npt.ND
     fits = _fits(value, dtype) if tensor_dtype is None else isinstance(value, Complex)
     if not fits:
         raise ValueError(f"the pad value {describe(value, 80)} does not fit dtype {tensor_dtype or dtype}")
-    item = np.array(value, dtype) if tensor_dtype is None else _tensor_item(value, tensor_dtype, dtype)
+    if tensor_dtype is not None:
+        item = _tensor_item(value, tensor_dtype, dtype)
+    else:
+        item = np.zeros((), dtype) if dtype.kind == "V" else np.array(value, dtype)
     return np.full(max(1, _FILLER_BYTES // max(1, dtype.itemsize)), item, dtype)
 
 
@@ -51,7 +54,7 @@ def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
             return isinstance(value, (np.timedelta64, np.datetime64)) and value.dtype.kind == dtype.kind
         case "S" | "U":
             return isinstance(value, (str, bytes)) and np.array(value, dtype).item() == value
-        case "V":  # structures: only what has a meaning for every field
+        case "V":  # structures and opaque bytes: zero alone has a meaning for all of them
             return isinstance(value, Integral) and value == 0
         case _:
             return True

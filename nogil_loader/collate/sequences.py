@@ -127,6 +127,7 @@ class PadCollate(_RaggedCollate):
 
     def warm_up(self) -> None:
         """Compile the padding kernel in the calling thread, or load it from the cache on disk."""
+        super().warm_up()
         warm_up([pad_rows])
 
 

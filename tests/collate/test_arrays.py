@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nogil_loader.collate import default_collate
+from nogil_loader.collate import PadCollate, default_collate, pack_collate, pad_collate
 from nogil_loader.errors import CollateError
 from tests.collate.promises import assert_owned
 from tests.scripts import RunScript
@@ -211,7 +212,7 @@ def test_a19_a_larger_later_sample_is_an_error_and_writes_nowhere_else(run_scrip
     result = run_script(
         """
         import numpy as np
-        from nogil_loader.collate import default_collate
+        from nogil_loader.collate import PadCollate, default_collate, pack_collate, pad_collate
         from nogil_loader.errors import CollateError
 
         for small, large in (((4,), (400_000,)), ((2, 2), (2, 200_000)), ((400_000,), (4,)), ((4,), (1,))):
@@ -278,3 +279,18 @@ def test_a_trimmed_batch_pickles_to_its_own_size() -> None:
     writer = default_collate.writer(1000)
     writer.put(np.zeros(1000), 0)
     assert len(pickle.dumps(writer.finish())) < 10_000
+
+
+@pytest.mark.parametrize("collate", [default_collate, pad_collate(returns="values"), pack_collate()])
+@pytest.mark.parametrize("dtype", ["V5", np.dtypes.StringDType()])
+def test_opaque_bytes_and_strings_of_any_width_are_collated(collate: Any, dtype: Any) -> None:
+    values = (
+        ["short", "quite a long one, not kept inline", ""] if dtype != "V5" else [b"short", b"bytes", b""]
+    )
+    sample = np.array([values, values[::-1]]).astype(dtype)
+    if isinstance(collate, PadCollate) and dtype != "V5":
+        collate = dataclasses.replace(collate, value="")
+    batch = collate([sample, sample[::-1]])
+    batch = batch[0].reshape(2, 2, 3) if isinstance(batch, tuple) else batch
+    assert batch.dtype == sample.dtype
+    assert batch.tolist() == [sample.tolist(), sample[::-1].tolist()]

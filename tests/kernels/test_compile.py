@@ -20,7 +20,7 @@ from tests.scripts import RunScript
 
 PAD = """
 import numpy as np
-from nogil_loader.collate import pad_collate
+from nogil_loader.collate import DefaultCollate, default_collate, pad_collate
 from nogil_loader.kernels import pad_rows, warm_up
 
 def pad():
@@ -72,6 +72,7 @@ def test_e05_warm_up_compiles_in_the_calling_thread_and_says_so_once(run_script:
         PAD
         + """
 import logging, sys
+default_collate.warm_up()
 assert "numba" not in sys.modules
 records = []
 handler = logging.Handler()
@@ -87,6 +88,7 @@ with event.install_recorder("numba:compile") as recorder:
     assert pad() == EXPECTED
     warm_up()
     pad_collate().warm_up()
+    DefaultCollate(per_key={"a": pad_collate()}).warm_up()
 assert not recorder.buffer and len(records) == 1
 """,
         timeout=50,
