@@ -55,7 +55,9 @@ class Kitchen:
         self._fetch_one: Callable[[Any], Any] = functools.partial(operator.getitem, dataset)
         self._single = recipe.single
         map_style = is_map_style(dataset)
-        self._take = batched_fetch(dataset, "take") if map_style else None
+        # A dataset's ready-made batches are what plain stacking gives; padding and the like want the samples.
+        stacks = type(recipe.collate) is DefaultCollate and not recipe.collate.per_key
+        self._take = batched_fetch(dataset, "take") if map_style and stacks else None
         self._stream = batched_fetch(dataset, "stream") if map_style else None
         self._fetch_many = batched_fetch(dataset) if map_style and self._stream is None else None
         self._slots = recipe.collate if isinstance(recipe.collate, DefaultCollate) else None
