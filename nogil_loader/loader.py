@@ -12,6 +12,7 @@ from typing import Any
 
 from nogil_loader import options
 from nogil_loader.checks import as_count, as_flag, as_seconds
+from nogil_loader.collate import DefaultCollate
 from nogil_loader.data.protocols import check_dataset
 from nogil_loader.engine.epochs import Beginning, Current, Epochs
 from nogil_loader.engine.inline import InlineCrew
@@ -207,6 +208,8 @@ class DataLoader(Iterable[Any]):
         )
         current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
+        if isinstance(self.collate_fn, DefaultCollate):
+            self.collate_fn.warm_up()  # here, so that no worker and no timeout waits for a compiler
         crew = self._staff.crew(run, reading)
         iterator = LoaderIterator(
             run,

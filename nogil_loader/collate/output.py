@@ -52,12 +52,11 @@ def to_torch(batch: Any) -> Any:
     torch = require_torch()
 
     def convert(leaf: Any) -> Any:
-        if isinstance(leaf, np.generic):
-            leaf = np.asarray(leaf)
-        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in _TORCH_KINDS:
+        if not isinstance(leaf, np.ndarray | np.generic) or leaf.dtype.kind not in _TORCH_KINDS:
             return leaf
         if leaf.dtype.itemsize > (16 if leaf.dtype.kind == "c" else 8):
             return leaf
+        leaf = np.asarray(leaf)
         if not (leaf.flags.writeable and leaf.dtype.isnative and all(step >= 0 for step in leaf.strides)):
             # Only samples that are handed through uncollated can be like this; torch cannot take such memory.
             leaf = np.array(leaf, dtype=leaf.dtype.newbyteorder("="), order="C")

@@ -95,6 +95,9 @@ class InlineCrew:
         """There are no threads."""
         return 0
 
+    def retire(self, seconds: float, *, keep: bool) -> None:
+        """Nothing runs beside the consumer."""
+
     def stop(self) -> None:
         """Nothing runs beside the consumer."""
 

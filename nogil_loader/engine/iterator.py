@@ -52,6 +52,9 @@ class Crew(Protocol):
     def alive(self) -> int:
         """How many workers are alive."""
 
+    def retire(self, seconds: float, *, keep: bool) -> None:
+        """End what is of no use after the epoch; with ``keep``, only what serves no other one."""
+
     def stop(self) -> None:
         """Tell all threads to end."""
 
@@ -185,9 +188,8 @@ class LoaderIterator(Iterator[Any]):
         if self._error is not None:
             self._error_trace = self._error.__traceback__
         self._run.close()
-        if not self._on_end(self.COMPLETE if self._complete else self._error):
-            self._crew.stop()
-            self._crew.join(_LAST_WORDS)
+        keep = self._on_end(self.COMPLETE if self._complete else self._error)
+        self._crew.retire(_LAST_WORDS, keep=keep)
         self._on_end = _nobody
 
     def _death(self, failed: Failed) -> DeadWorkerError:

@@ -66,6 +66,7 @@ class WorkerPool:
         self._clone_dataset = clone_dataset
         self._watchdog: Watchdog[Worker] = Watchdog(timeout)
         self._lock = threading.Lock()
+        self._run: EpochRun | None = None
         self._abandoned: list[Worker] = []
         self.workers = [Worker(worker_id, self) for worker_id in range(num_workers)]
         _pools.add(self)
@@ -86,17 +87,19 @@ class WorkerPool:
         Raises:
             RuntimeError: Not a single thread could be started.
         """
-        for worker in list(self.workers):
-            worker.serve(run)
-            if not worker.is_alive():
+        with self._lock:
+            self._run = run
+            for worker in list(self.workers):
+                worker.serve(run)
+                if worker.is_alive():
+                    continue
                 try:
                     worker.start()
                 except RuntimeError as error:
                     if worker.id == 0:
                         raise
-                    told = describe_exception(
-                        error
-                    )  # a record must not keep the traceback and its frames alive
+                    # As text: a log record must not keep the traceback and its frames alive.
+                    told = describe_exception(error)
                     logger.warning("going on with %d of %d workers: %s", worker.id, len(self.workers), told)
                     del self.workers[worker.id :]
                     return
@@ -126,16 +129,18 @@ class WorkerPool:
 
     def check(self, run: EpochRun) -> None:
         """Notice who died without a word and who is stuck; called by the consumer while it waits."""
-        for worker in list(self.workers):
+        with self._lock:
+            workers = list(self.workers)
+        for worker in workers:
             if not worker.buried and not worker.is_alive():
                 self.bury(worker, None)
-        marks = [(worker, worker.mark) for worker in self.workers]
+        marks = [(worker, worker.mark) for worker in workers if not worker.buried]
         for worker in self._watchdog.stuck(time.monotonic(), marks):
             self._give_up(worker, run)
 
     def bury(self, worker: Worker, cause: BaseException | None) -> None:
         """Draw the consequences of a worker's death outside of loading; at most once per worker."""
-        run = worker.run
+        run = self._run
         if worker.buried or worker.abandoned or run is None or run.closed:
             return
         failure = Failure(
@@ -153,25 +158,30 @@ class WorkerPool:
         worker.buried = True
 
     def replace(self, worker: Worker) -> None:
-        """Put a fresh worker in the place of a dead or stuck one."""
-        run = worker.run
-        if run is None or run.closed or self.stopping:
-            return
-        logger.info("worker %d is rebuilt", worker.id)
-        fresh = Worker(worker.id, self)
-        fresh.serve(run)
-        try:
-            fresh.start()
-        except RuntimeError as error:
-            run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
-            return
-        # Started first and put in place then: if this thread is killed in between, the dead worker is still
-        # where the consumer looks for it, and the nameless fresh one ends with the pool.
+        """Put a fresh worker in the place of a dead or stuck one.
+
+        In one piece with ``serve``: whoever is in place when an epoch is handed out gets it, and whoever comes
+        later gets the one that is under way.
+        """
         with self._lock:
-            if self.workers[worker.id] is worker:
-                self.workers[worker.id] = fresh
+            run = self._run
+            if self.stopping or run is None or self.workers[worker.id] is not worker:
                 return
-        fresh.dismiss()
+            fresh = self.workers[worker.id] = Worker(worker.id, self)
+            fresh.serve(run)
+            try:
+                fresh.start()
+            except RuntimeError as error:
+                fresh.buried = True
+                run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
+                return
+        logger.info("worker %d is rebuilt", worker.id)
+        self._dismiss_if_late(fresh)
+
+    def _dismiss_if_late(self, fresh: Worker) -> None:
+        # ``stop`` takes no lock, so it may not have seen this one.
+        if self.stopping:
+            fresh.dismiss()
 
     def _give_up(self, worker: Worker, run: EpochRun) -> None:
         lease, scope = worker.lease, worker.scope
@@ -209,18 +219,19 @@ class WorkerPool:
     def join(self, seconds: float) -> bool:
         """Wait for the workers to end, ``seconds`` in all; False when some are still in user code."""
         deadline = time.monotonic() + seconds
-        for worker in list(self.workers):
+        with self._lock:
+            workers = list(self.workers)
+        for worker in workers:
             worker.join(max(0.0, deadline - time.monotonic()))
-        return not any(worker.is_alive() for worker in self.workers)
+        return not any(worker.is_alive() for worker in workers)
 
 
 def _shut_down() -> None:
     """At interpreter exit: end all workers, so that no thread meets a half-gone interpreter."""
     pools = [pool for pool in _pools if pool.pid == os.getpid()]
     for pool in pools:
-        for worker in list(pool.workers):
-            if worker.run is not None:
-                worker.run.close()
+        if pool._run is not None:
+            pool._run.close()
         pool.stop()
     deadline = time.monotonic() + _EXIT_SECONDS
     for pool in pools:

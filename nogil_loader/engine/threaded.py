@@ -47,6 +47,14 @@ class ThreadCrew:
         """How many workers are alive."""
         return self.pool.alive()
 
+    def retire(self, seconds: float, *, keep: bool) -> None:
+        """End the threads, waiting at most ``seconds``; with ``keep``, only the reader's."""
+        if not keep:
+            self.stop()
+            self.join(seconds)
+        elif self._reader is not None:
+            self._reader.join(seconds)
+
     def stop(self) -> None:
         """Tell all threads to end. Only signals; safe from finalisers."""
         self.pool.stop()

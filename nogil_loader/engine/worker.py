@@ -37,7 +37,6 @@ class Worker:
 
     Attributes:
         id: From 0; a rebuilt worker has the id of the one it replaces.
-        run: The epoch that it serves.
         lease: What it is loading.
         leased: How many leases it has had.
         scope: Which sample it is at.
@@ -49,7 +48,6 @@ class Worker:
 
     def __init__(self, worker_id: int, pool: WorkerPool) -> None:
         self.id = worker_id
-        self.run: EpochRun | None = None
         self.lease: Lease | None = None
         self.leased = 0
         self.scope: SampleScope | None = None
@@ -83,7 +81,6 @@ class Worker:
 
     def serve(self, run: EpochRun) -> None:
         """Hand over the next epoch."""
-        self.run = run
         self._shifts.put(run)
 
     def dismiss(self) -> None:
@@ -208,9 +205,6 @@ def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
         if not woken and not _is_wanted(me):
             return False
     worker.scope = None
-    # A next epoch may have been handed over already.
-    if worker.run is run:
-        worker.run = None
     return not worker.abandoned
 
 
