@@ -197,6 +197,20 @@ def test_a09_what_torch_has_no_dtype_for_stays_an_array(torch: Any, data: Any) -
 
 
 @torch_only
+@pytest.mark.parametrize("value", [np.str_("a"), np.bytes_(b"a"), np.datetime64("2020-01-01"), "a", None])
+def test_values_that_torch_has_no_type_for_are_the_same_with_and_without_it(torch: Any, value: Any) -> None:
+    samples = [{"x": value}] * 2
+    collate = nl.DefaultCollate(none="list") if value is None else None
+    for batch_size, collate_fn in ((2, collate), (None, None)):
+        arguments = (samples, batch_size)
+        (first, *_) = nl.DataLoader(*arguments, num_workers=0, collate_fn=collate_fn, output="torch")
+        (same, *_) = nl.DataLoader(*arguments, num_workers=0, collate_fn=collate_fn, output="numpy")
+        assert type(first["x"]) is type(same["x"])
+        if isinstance(same["x"], list):
+            assert list(map(type, first["x"])) == list(map(type, same["x"]))
+
+
+@torch_only
 def test_dtypes_that_only_torch_has_arrive_exactly(torch: Any) -> None:
     for dtype in (torch.bfloat16, torch.float8_e4m3fn):
         samples = [torch.full((3,), value).to(dtype) for value in (0.5, 1.0, 2.0)]

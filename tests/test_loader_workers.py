@@ -435,6 +435,43 @@ def test_e09_two_epochs_of_persistent_workers_use_the_same_threads() -> None:
     assert first == second
 
 
+def test_e04_e05_kernels_are_compiled_once_and_before_any_worker_runs(
+    run_script: RunScript, tmp_path: Path
+) -> None:
+    result = run_script(
+        """
+        import threading
+        import numpy as np
+        import nogil_loader as nl
+        from nogil_loader.kernels import pad_rows
+
+        meeting = threading.Barrier(8)
+
+        class Ragged:
+            def __len__(self):
+                return 64
+
+            def __getitem__(self, index):
+                assert pad_rows.compiled_signatures == 1, "left to the workers"
+                if index % 8 == 7:
+                    meeting.wait(30)  # all workers finish their first batch, and call the kernel, together
+                return np.full(1 + index % 5, index, np.float32)
+
+        collate = nl.pad_collate()
+        with nl.DataLoader(Ragged(), 8, num_workers=8, timeout=30, collate_fn=collate) as loader:
+            batches = list(loader)
+        assert pad_rows.compiled_signatures == 1
+        for number, batch in enumerate(batches):
+            assert batch.values[:, 0].tolist() == list(range(number * 8, number * 8 + 8))
+            assert batch.lengths.tolist() == [1 + index % 5 for index in range(number * 8, number * 8 + 8)]
+        print("complete")
+        """,
+        timeout=55,
+        environment={"NUMBA_CACHE_DIR": str(tmp_path / "cold")},
+    )
+    assert (result.returncode, result.stdout) == (0, "complete\n"), result.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_e08_children_of_a_fork_pool_may_load_and_compute_after_the_loader_ran(run_script: RunScript) -> None:
     result = run_script(
