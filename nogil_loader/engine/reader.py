@@ -64,7 +64,7 @@ class Reading:
         if self._tries < self._policy.rebuild and not final:
             self._tries += 1
             self.run.rebuilds += 1
-            source.reopen()
+            source.reopen(failure.cause)
             logger.info("the iterable is opened anew at sample %d: %s", source.position, failure.describe())
             return
         self.done = True

@@ -66,6 +66,7 @@ class StreamSource:
         self._drop_last = drop_last
         self._memory = memory
         self._iterator: Iterator[Any] | None = None
+        self._why: BaseException | None = None
 
     def read(self) -> Ticket | None:
         """Read the next ticket, None at the end. What user code raises passes through; see ``reopen``."""
@@ -93,8 +94,13 @@ class StreamSource:
         self.position = ticket.start + ticket.span
         self.number = ticket.number + 1
 
-    def reopen(self) -> None:
-        """Drop the iterator, so that the next ``read`` opens the iterable anew and reads up to ``position``."""
+    def reopen(self, why: BaseException | None = None) -> None:
+        """Drop the iterator, so that the next ``read`` opens the iterable anew and reads up to ``position``.
+
+        Args:
+            why: What made it necessary; the cause of the error if the iterable cannot be opened anew.
+        """
+        self._why = why
         self._iterator = None
         self.at = None
 
@@ -109,7 +115,7 @@ class StreamSource:
                 f"iter() of the {type(self._dataset).__name__} returned the same iterator as before, which was "
                 f"read already, so there is nothing left to read; an iterable dataset has to return a new "
                 f"iterator each time (make __iter__ a generator function)"
-            )
+            ) from self._why
         for skipped in range(self.position):
             self.at = skipped
             if next(iterator, _NOTHING) is _NOTHING:
@@ -118,4 +124,5 @@ class StreamSource:
                     f"read before; to go on at a position it has to give the same samples each time"
                 )
         self._iterator = iterator
+        self._why = None
         return iterator

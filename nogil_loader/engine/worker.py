@@ -205,7 +205,7 @@ def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
         if not woken and not _is_wanted(me):
             return False
     worker.scope = None
-    return not worker.abandoned
+    return not (worker.abandoned or worker.buried)
 
 
 def _die(me: weakref.ref[Worker], death: DeadWorkerError) -> None:
