@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nogil_loader as nl
-from nogil_loader.engine.statistics import Progress
+from nogil_loader.engine.statistics import Progress, Statistics
 from tests.loading import Conducted, Conductor, Noisy, Numbers, Stream, samples_of, stream_of
 
 WORKERS = (0, 1, 2, 5)
@@ -382,3 +382,39 @@ def test_a_finished_epoch_leaves_no_reference_that_only_the_garbage_collector_fi
         assert [reference() for reference in references] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_dataset_may_change_its_length_between_epochs(num_workers: int, shuffle: bool) -> None:
+    samples = list("abcd")
+    with nl.DataLoader(samples, 2, shuffle, num_workers=num_workers, seed=0) as loader:
+        assert (len(loader), sorted(samples_of(loader))) == (2, list("abcd"))
+        iterator = iter(loader)
+        next(iterator)
+        state = loader.state_dict()
+        samples += "efg"
+        assert len(loader) == 4
+        assert len(samples_of(iterator)) == 2  # the epoch that is under way is the one that was planned
+        assert sorted(samples_of(loader)) == list("abcdefg")
+        with pytest.raises(nl.ResumeError) as caught:
+            loader.load_state_dict(state)
+        assert caught.value.field == "length"
+        del samples[3:]
+        assert sorted(samples_of(loader)) == list("abc")
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+def test_the_loaders_statistics_are_those_of_its_latest_epoch(num_workers: int) -> None:
+    with nl.DataLoader(Numbers(10), 4, num_workers=num_workers) as loader:
+        assert loader.statistics() == Statistics()
+        first = iter(loader)
+        next(first)
+        assert loader.statistics() == first.statistics()
+        assert loader.statistics().workers_alive == num_workers
+        second = iter(loader)
+        assert loader.statistics().epoch == second.statistics().epoch == 1
+        assert loader.statistics().delivered == 0
+        assert first.statistics().delivered == 4
+        list(second)
+    assert loader.statistics().workers_alive == 0

@@ -231,7 +231,7 @@ def test_b19_many_half_read_epochs_pile_up_nothing(dataset: Any) -> None:
     for thread in left:  # nobody but the garbage that was dropped told them to end
         thread.join(PATIENCE)
         assert not thread.is_alive()
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_bad_news_from_a_notebook_cell_that_is_run_again_is_the_same_news_until_it_is_mended() -> None:
