@@ -14,7 +14,7 @@ import pytest
 
 import nogil_loader as nl
 from nogil_loader.engine.statistics import Progress, Statistics
-from tests.loading import Conducted, Conductor, Noisy, Numbers, Stream, samples_of, stream_of
+from tests.loading import PATIENCE, Conducted, Conductor, Noisy, Numbers, Stream, samples_of, stream_of
 
 WORKERS = (0, 1, 2, 5)
 
@@ -188,15 +188,55 @@ def test_several_threads_may_share_an_iterator_and_divide_the_batches() -> None:
     assert all(share == sorted(share) for share in shares)
 
 
-def test_next_from_within_its_own_next_is_an_error_and_not_a_hang() -> None:
+@pytest.mark.parametrize(("num_workers", "iterable"), [(0, False), (0, True), (1, False), (3, False)])
+def test_next_from_within_its_own_next_is_an_error_and_not_a_hang(num_workers: int, iterable: bool) -> None:
     class Greedy(Numbers):
         def __getitem__(self, index: Any) -> Any:
+            assert begun.wait(PATIENCE)
             return next(iterator)
 
-    iterator = iter(nl.DataLoader(Greedy(4), num_workers=0))
-    with pytest.raises(nl.DeadWorkerError) as caught:
-        next(iterator)
-    assert isinstance(caught.value.__cause__, RuntimeError)
+    class GreedyStream(Stream):
+        def __iter__(self) -> Any:
+            assert begun.wait(PATIENCE)
+            yield next(iterator)
+
+    begun = threading.Event()
+    with nl.DataLoader(GreedyStream(4) if iterable else Greedy(4), num_workers=num_workers) as loader:
+        iterator = iter(loader)
+        begun.set()
+        with pytest.raises(nl.DeadWorkerError, match=r"next\(\) was called") as caught:
+            next(iterator)
+        assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_sampler_may_ask_the_loader_it_works_for(num_workers: int) -> None:
+    class Curious:
+        def __len__(self) -> int:
+            return 6
+
+        def __iter__(self) -> Any:
+            for index in range(6):
+                answers.append((len(loader), loader.seed, loader.state_dict()["seed"]))
+                yield index
+
+    answers: list[Any] = []
+    with nl.DataLoader(Numbers(6), 2, sampler=Curious(), num_workers=num_workers, seed=5) as loader:
+        assert samples_of(loader) == list(range(6))
+    assert answers == [(3, 5, 5)] * 6
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+def test_a_dataset_may_close_the_loader_it_works_for(num_workers: int) -> None:
+    class Closing(Numbers):
+        def __getitem__(self, index: Any) -> Any:
+            if index == 3:
+                loader.close()
+            return index
+
+    loader = nl.DataLoader(Closing(20), 1, num_workers=num_workers)
+    with pytest.raises(nl.LoaderError, match="closed"):
+        list(loader)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

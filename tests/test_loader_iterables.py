@@ -321,6 +321,25 @@ def test_a_rebuilt_reader_goes_on_without_loss_or_repetition(num_workers: int) -
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_one_shot_iterable_that_cannot_be_opened_anew_keeps_its_own_error(num_workers: int) -> None:
+    error = ConnectionError("gone")
+
+    def numbers() -> Any:
+        yield from range(5)
+        raise error
+
+    with (
+        nl.DataLoader(numbers(), 2, num_workers=num_workers, on_failure="rebuild") as loader,
+        pytest.raises(nl.DeadWorkerError) as caught,
+    ):
+        list(loader)
+    chain: list[BaseException | None] = [caught.value]
+    while chain[-1] is not None:
+        chain.append(chain[-1].__cause__ or chain[-1].__context__)
+    assert error in chain
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_collate_failure_in_an_iterables_batch_names_running_indices(num_workers: int) -> None:
     class Ragged(Stream):
         def __iter__(self) -> Iterator[Any]:

@@ -549,3 +549,22 @@ def test_closing_while_every_worker_waits_ends_all_of_them() -> None:
         for thread in threads:
             thread.join(PATIENCE)
             assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_no_rebuilt_worker_outlives_the_close_of_its_loader(attempt: int) -> None:
+    class Moody(Numbers):
+        def __init__(self) -> None:
+            super().__init__(40)
+            self.bad = {3, 17, 30}
+
+        def __getitem__(self, index: Any) -> Any:
+            if index in self.bad:
+                self.bad.discard(index)
+                raise ConnectionError(index)
+            return index
+
+    before = set(threading.enumerate())
+    with nl.DataLoader(Moody(), 4, num_workers=3, on_failure="rebuild") as loader:
+        assert samples_of(loader) == list(range(40))
+    assert set(threading.enumerate()) <= before
