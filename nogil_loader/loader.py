@@ -18,7 +18,7 @@ from nogil_loader.engine.epochs import Beginning, Current, Epochs
 from nogil_loader.engine.inline import InlineCrew
 from nogil_loader.engine.iterator import CLOSE_SECONDS, LoaderIterator
 from nogil_loader.engine.ledger import Ledger
-from nogil_loader.engine.outcome import SkipRecord, without_locals
+from nogil_loader.engine.outcome import SkipRecord, clear_locals
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Recipe
 from nogil_loader.engine.run import EpochRun
@@ -314,7 +314,7 @@ class DataLoader(Iterable[Any]):
         for iterator in list(self._iterators):
             iterator.close()
         if self._death is not None:
-            without_locals(self._death.__cause__)
+            clear_locals(self._death.__cause__)
         self._staff.close(CLOSE_SECONDS)
 
     def __enter__(self) -> DataLoader:

@@ -71,7 +71,7 @@ class InlineCrew:
             self._run.fail_outside_ticket(Failure(INLINE_WORKER, error, during="clone_dataset"))
 
     def _read(self, reading: Reading) -> None:
-        token = current_scope.set(None)
+        token = current_scope.set(self._scope)
         try:
             reading.step()
         except KeyboardInterrupt:
@@ -99,7 +99,9 @@ class InlineCrew:
         """Nothing runs beside the consumer."""
 
     def stop(self) -> None:
-        """Nothing runs beside the consumer."""
+        """Nothing runs beside the consumer; only an iterator may have to go."""
+        if self._reading is not None:
+            self._reading.source.close()
 
     def join(self, seconds: float) -> bool:
         """Nothing runs beside the consumer."""

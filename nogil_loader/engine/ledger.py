@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nogil_loader.engine.outcome import Failure, SkipRecord, without_locals
+from nogil_loader.engine.outcome import Failure, SkipRecord, detach_traceback
 from nogil_loader.engine.ticket import (
     Emptied,
     Entry,
@@ -268,9 +268,10 @@ class Ledger:
         record = SkipRecord(
             index=ticket.keys[offset],
             epoch=self._epoch,
-            error=without_locals(failure.cause),
+            error=failure.cause,
             reason=failure.describe(),
             position=ticket.position(offset),
+            traceback=detach_traceback(failure.cause),
         )
         rest = ticket.without(offset, record)
         if rest.keys:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Literal
 
 from nogil_loader.errors import describe_exception
@@ -64,10 +66,11 @@ class SkipRecord:
     Attributes:
         index: The sample's key in the dataset.
         epoch: The epoch, from 0.
-        error: The exception that it raised; None where the worker vanished or got stuck. Its traceback shows
-            where, without the local variables.
-        reason: The same in one line.
+        error: The exception that it raised; None where the worker vanished or got stuck. Without its
+            traceback, whose frames would keep samples and batches alive as long as the record.
+        reason: The error in one line.
         position: The sample's place in the epoch's order, from 0.
+        traceback: The error's traceback as text.
     """
 
     index: Hashable
@@ -75,23 +78,51 @@ class SkipRecord:
     error: BaseException | None
     reason: str
     position: int = field(default=0, compare=False)
+    traceback: str = field(default="", compare=False, repr=False)
 
 
-def without_locals(error: BaseException | None) -> BaseException | None:
-    """Drop the local variables that a kept exception would keep alive: samples, files, partial batches.
+def detach_traceback(error: BaseException | None) -> str:
+    """Take the traceback off an exception and all that it is chained to; return it as text."""
+    if error is None:
+        return ""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException as failure:  # noqa: BLE001 - printing an exception runs its own code
+        text = f"<not printable: {type(failure).__name__}>"
+    for link in _chain(error):
+        link.__traceback__ = None
+    return text
 
-    Follows causes, contexts and the members of groups. Their truth and their equality are user code, so they
-    are only ever compared by identity.
+
+def clear_locals(error: BaseException | None) -> None:
+    """Drop the local variables that an exception keeps alive, and keep the lines of its traceback.
+
+    Frames refer to their callers, so these are cleared as well; what still runs is left alone.
     """
-    seen: set[int] = set()
+    for link in _chain(error):
+        trace = link.__traceback__
+        while trace is not None:
+            frame: FrameType | None = trace.tb_frame
+            while frame is not None:
+                with contextlib.suppress(RuntimeError):  # it is still running
+                    frame.clear()
+                frame = frame.f_back
+            trace = trace.tb_next
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """An exception with its causes, contexts and the members of groups.
+
+    Truth and equality of exceptions are user code, so they are only ever compared by identity.
+    """
+    found: dict[int, BaseException] = {}
     links: list[BaseException | None] = [error]
     while links:
         link = links.pop()
-        if link is None or id(link) in seen:
+        if link is None or id(link) in found:
             continue
-        seen.add(id(link))
-        traceback.clear_frames(link.__traceback__)
+        found[id(link)] = link
         links += [link.__cause__, link.__context__]
         if isinstance(link, BaseExceptionGroup):
             links += link.exceptions
-    return error
+    return list(found.values())

@@ -17,7 +17,7 @@ import weakref
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.run import EpochRun
-from nogil_loader.engine.scope import current_scope, current_worker
+from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
 from nogil_loader.engine.stream import StreamSource
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.memory.reading import read_memory
@@ -131,8 +131,8 @@ class Reader:
 
 def _serve(weak: weakref.ref[Reading], run: EpochRun) -> None:
     # The reader is no worker, also where the consumer is user code that another loader's worker runs.
-    current_scope.set(None)
     current_worker.set(None)
+    current_scope.set(SampleScope(run.seed, run.epoch, run))
     while not run.closed:
         if not run.has_room:
             run.wait_for_room()

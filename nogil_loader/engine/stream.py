@@ -67,10 +67,11 @@ class StreamSource:
         self._memory = memory
         self._iterator: Iterator[Any] | None = None
         self._why: BaseException | None = None
+        self._closed = False
 
     def read(self) -> Ticket | None:
         """Read the next ticket, None at the end. What user code raises passes through; see ``reopen``."""
-        if self.ended:
+        if self.ended or self._closed:
             return None
         iterator = self._open() if self._iterator is None else self._iterator
         samples: list[Any] = []
@@ -103,6 +104,11 @@ class StreamSource:
         self._why = why
         self._iterator = None
         self.at = None
+
+    def close(self) -> None:
+        """Let go of the iterator, whose generator may hold files and samples. Nothing is read from here on."""
+        self._closed = True
+        self._iterator = None
 
     def _open(self) -> Iterator[Any]:
         self.at = 0

@@ -22,6 +22,7 @@ class ThreadCrew:
     def __init__(self, pool: WorkerPool, run: EpochRun, reading: Reading | None, timeout: float) -> None:
         self.pool = pool
         self._run = run
+        self._source = None if reading is None else reading.source
         try:
             pool.serve(run)
             self._reader = None if reading is None else Reader(reading, timeout)
@@ -58,6 +59,8 @@ class ThreadCrew:
     def stop(self) -> None:
         """Tell all threads to end. Only signals; safe from finalisers."""
         self.pool.stop()
+        if self._source is not None:
+            self._source.close()
 
     def join(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for the threads to end; False when some are still in user code."""
