@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from numbers import Complex, Integral, Real
 from typing import Any
 
@@ -15,8 +16,9 @@ from nogil_loader.errors import describe
 _FILLER_BYTES = 4096
 
 
+@lru_cache(maxsize=64, typed=True)
 def filler(value: Any, dtype: np.dtype[Any], tensor_dtype: Any = None) -> npt.NDArray[Any]:
-    """Return repetitions of ``value`` in ``dtype``, at least one.
+    """Return repetitions of ``value`` in ``dtype``, at least one; read-only, as it is kept for the next batch.
 
     Args:
         value: The pad value.
@@ -33,7 +35,9 @@ def filler(value: Any, dtype: np.dtype[Any], tensor_dtype: Any = None) -> npt.ND
         item = _tensor_item(value, tensor_dtype, dtype)
     else:
         item = np.zeros((), dtype) if dtype.kind == "V" else np.array(value, dtype)
-    return np.full(max(1, _FILLER_BYTES // max(1, dtype.itemsize)), item, dtype)
+    items = np.full(max(1, _FILLER_BYTES // max(1, dtype.itemsize)), item, dtype)
+    items.flags.writeable = False
+    return items
 
 
 def _fits(value: Any, dtype: np.dtype[Any]) -> bool:

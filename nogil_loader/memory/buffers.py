@@ -50,14 +50,17 @@ def aligned_empty(shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTy
     return allocate(lengths, dtype)
 
 
-def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Do what `aligned_empty` does, for a shape of plain ints and a dtype object that need no checking."""
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], *, zeroed: bool = False) -> npt.NDArray[Any]:
+    """Do what `aligned_empty` does, for a shape of plain ints and a dtype object that need no checking.
+
+    With ``zeroed`` all bytes are zero, which costs nothing where the system gives fresh pages.
+    """
     if dtype.hasobject:
         return np.empty(shape, dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes >= _MAPPED_FROM and _CAN_MAP:
         return _map(shape, dtype, nbytes)
-    block: Any = np.empty(nbytes + ALIGNMENT, np.uint8)
+    block: Any = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, block, -addressof(c_char.from_buffer(block)) % ALIGNMENT)
 
 
