@@ -269,6 +269,29 @@ def test_b10_a_death_in_the_middle_of_a_shuffled_epoch_changes_nothing() -> None
         assert loader.statistics().restarts == 1
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_sample_that_only_its_own_numbers_betray_is_found_and_skipped_alone(num_workers: int) -> None:
+    with nl.testing.sample_scope(seed=9, index=7):
+        culprit = nl.sample_rng().random()
+
+    def collate(samples: list[float]) -> list[float]:
+        if culprit in samples:
+            raise ValueError("one of them is bad, and nobody says which")
+        return samples
+
+    class Draw(Numbers):
+        def __getitem__(self, index: Any) -> Any:
+            return nl.sample_rng().random()
+
+    expected = samples_of(nl.DataLoader(Draw(16), 4, num_workers=0, seed=9))
+    policy = nl.FailurePolicy(skip=1)
+    with nl.DataLoader(
+        Draw(16), 4, num_workers=num_workers, seed=9, collate_fn=collate, on_failure=policy
+    ) as loader:
+        assert samples_of(loader) == expected[:7] + expected[8:]
+        assert [record.index for record in loader.skipped] == [7]
+
+
 # Seeds
 
 
