@@ -33,6 +33,9 @@ class InlineCrew:
         self._recipe = recipe
         self._kitchen: Kitchen | None = None
         self._scope = SampleScope(run.seed, run.epoch, run)
+        # User code runs in a copy of the context here as well, so nothing has to be put back after it.
+        self._context = run.context.copy()
+        self._context.run(current_scope.set, self._scope)
         self._run = run
         self._reading = reading
 
@@ -51,7 +54,7 @@ class InlineCrew:
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)
             return
-        outcome = self._kitchen.attempt(lease.ticket, self._scope, INLINE_WORKER)
+        outcome = self._context.run(self._kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER)
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome.batch)
         elif outcome.cause is not None and issubclass(type(outcome.cause), KeyboardInterrupt):
@@ -64,16 +67,15 @@ class InlineCrew:
 
     def _start_up(self) -> None:
         try:
-            self._kitchen = self._recipe.bind(self._make_dataset())
+            self._kitchen = self._recipe.bind(self._context.run(self._make_dataset))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - as in a worker's thread
             self._run.fail_outside_ticket(Failure(INLINE_WORKER, error, during="clone_dataset"))
 
     def _read(self, reading: Reading) -> None:
-        token = current_scope.set(self._scope)
         try:
-            reading.step()
+            self._context.run(reading.step)
         except KeyboardInterrupt:
             reading.source.reopen()
             raise
@@ -81,8 +83,6 @@ class InlineCrew:
             failure = reading.failure(error)
         else:
             return
-        finally:
-            current_scope.reset(token)
         reading.fail(failure)
         del failure
 

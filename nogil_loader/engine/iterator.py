@@ -20,9 +20,9 @@ from typing import Any, Protocol
 from nogil_loader.engine.ledger import END
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import current_scope
-from nogil_loader.engine.source import PlannedTickets, StreamTickets
 from nogil_loader.engine.statistics import Progress, Statistics
-from nogil_loader.engine.ticket import Failed, Ready
+from nogil_loader.engine.ticket import Emptied, Failed, Ready
+from nogil_loader.engine.tickets import PlannedTickets, StreamTickets
 from nogil_loader.errors import DeadWorkerError, LoaderError, WorkerTimeoutError
 
 logger = logging.getLogger("nogil_loader")
@@ -128,11 +128,14 @@ class LoaderIterator(Iterator[Any]):
         with self._turn:
             self._served = threading.get_ident()
             try:
-                return self._next()
+                item = self._next()
             finally:
                 self._served = None
+            # The last thing that is done, so that an interrupted call has taken nothing.
+            self._run.deliver(item)
+        return item.batch
 
-    def _next(self) -> Any:
+    def _next(self) -> Ready:
         while True:
             if self._complete:
                 raise StopIteration
@@ -144,9 +147,12 @@ class LoaderIterator(Iterator[Any]):
                 self._started = True
                 if self._drawing:
                     self._refill()
-                item = self._run.take()
+                item = self._run.peek()
                 if type(item) is Ready:
-                    return item.batch
+                    return item
+                if type(item) is Emptied:
+                    self._run.deliver(item)
+                    continue
                 if item is not None:
                     self._finish(item)
                     continue
@@ -172,10 +178,11 @@ class LoaderIterator(Iterator[Any]):
                 raise
             else:
                 run.plan(ticket)
+                tickets.planned(ticket)
 
     def _end_plan(self) -> None:
-        self._drawing = False
         self._run.end_plan()
+        self._drawing = False
 
     def _finish(self, item: Any) -> None:
         if item is not END:
@@ -203,7 +210,7 @@ class LoaderIterator(Iterator[Any]):
             "during": failure.during,
         }
         if ticket is not None:
-            details.update(batch=ticket.number, indices=ticket.keys, rebuilds=ticket.rebuilds)
+            details.update(batch=ticket.number, indices=ticket.planned_keys(), rebuilds=ticket.rebuilds)
             if failure.offset is not None and failure.offset < len(ticket.keys):
                 details["index"] = ticket.keys[failure.offset]
         if failure.kind == "stuck":

@@ -15,11 +15,11 @@ positions, is a hint where to look: written before the store, and checked agains
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nogil_loader.engine.outcome import Failure, SkipRecord, detach_traceback
+from nogil_loader.engine.allowance import Allowance
+from nogil_loader.engine.outcome import Failure, SkipRecord
 from nogil_loader.engine.ticket import (
     Emptied,
     Entry,
@@ -40,7 +40,7 @@ from nogil_loader.policies import FailurePolicy
 MEMORY_RETRIES = 2
 
 
-#: What `Ledger.take` returns when all that was planned has been delivered or skipped.
+#: What `Ledger.peek` returns when all that was planned has been delivered or skipped.
 END = object()
 _NOWHERE = float("inf")
 
@@ -68,13 +68,14 @@ class Ledger:
         records: list[SkipRecord] | None = None,
     ) -> None:
         self.received = Received() if received is None else received
-        self.progress = Progress()
-        self._records: list[SkipRecord] = [] if records is None else records
-        self.planned = 0
+        self._before = Received(self.received.prefix, self.received.ahead)
+        self._reach = self.received.prefix
+        self._batches = 0
         self._policy = policy
-        self._epoch = epoch
         self._in_order = in_order
-        self._total = total
+        self._allowance = Allowance(
+            policy, epoch=epoch, total=total, records=[] if records is None else records
+        )
         self._entries: dict[int, Entry] = {}
         self._hints: list[int] = []
         self._finished: list[int] = []
@@ -90,8 +91,8 @@ class Ledger:
         if self._forgotten or ticket.start in self._entries or ticket.start in self.received:
             return
         heapq.heappush(self._hints, ticket.start)
+        self._reach = max(self._reach, ticket.start + ticket.span)
         self._entries[ticket.start] = Planned(ticket)
-        self.planned += ticket.span
 
     def end_plan(self) -> None:
         """Note that nothing more is planned."""
@@ -195,23 +196,20 @@ class Ledger:
 
     # What the consumer gets
 
-    def take(self) -> Ready | Failed | object | None:
-        """The next thing for the consumer: a batch, a failure, ``END``, or None when it has to wait.
+    def peek(self) -> Ready | Emptied | Failed | object | None:
+        """What is next for the consumer: a batch, nothing of a batch, a failure, ``END``; None: it has to wait.
+
+        The same again until ``deliver`` is called, so being interrupted in between costs nothing.
 
         Raises:
             LoaderError: The audit at the end does not add up. That would be a defect of the ledger.
         """
         if self._condemned is not None:
             return self._condemned
-        while True:
-            start = self._next_start()
-            entry = None if start is None else self._entries.get(start)
-            if type(entry) is Ready:
-                self._deliver(entry.ticket, batches=1)
-                return entry
-            if type(entry) is not Emptied:
-                break
-            self._deliver(entry.ticket, batches=0)
+        start = self._next_start()
+        entry = None if start is None else self._entries.get(start)
+        if type(entry) is Ready or type(entry) is Emptied:
+            return self._allowed(entry) if entry.ticket.skips else entry
         if type(entry) is Failed:
             return entry
         if self._ended:
@@ -221,9 +219,35 @@ class Ledger:
             return END
         return None
 
+    def deliver(self, entry: Ready | Emptied) -> None:
+        """Note that the consumer has what ``peek`` returned."""
+        ticket = entry.ticket
+        if ticket.skips:
+            self._allowance.settle(ticket)
+        if type(entry) is Ready:
+            self._batches += 1
+        # This store is the delivery. What comes before it may be off by one, what comes after is swept up.
+        self.received.add(ticket.start, ticket.start + ticket.span, ticket.planned_keys())
+        self._entries.pop(ticket.start, None)
+
+    @property
+    def planned(self) -> int:
+        """Samples planned so far, without those received before."""
+        return (
+            self._reach
+            - self._before.prefix
+            - sum(min(stop, self._reach) - start for start, stop in self._before.ahead if start < self._reach)
+        )
+
+    @property
+    def progress(self) -> Progress:
+        """What the consumer has of this epoch, without what it received before."""
+        skipped = self._allowance.spent
+        return Progress(self.received.count - self._before.count - skipped, skipped, self._batches)
+
     @property
     def deliverable(self) -> bool:
-        """Whether ``take`` would return something."""
+        """Whether ``peek`` would return something."""
         if self._condemned is not None or self._complete:
             return True
         start = self._next_start()
@@ -235,7 +259,7 @@ class Ledger:
         return self._condemned is not None or self._failed_at() != _NOWHERE
 
     def forget(self) -> None:
-        """Let go of every batch and sample that was not delivered; ``take`` brings nothing from here on."""
+        """Let go of every batch and sample that was not delivered; ``peek`` brings nothing from here on."""
         self._forgotten = True
         self._entries = {}
         self._hints = []
@@ -252,28 +276,16 @@ class Ledger:
         self._entries[ticket.start] = Planned(ticket)
 
     def _skip(self, ticket: Ticket, failure: Failure) -> Verdict:
-        allowance = self._policy.skip_allowance(self.planned if self._total is None else self._total)
-        if allowance == 0:
+        if not self._allowance.exists:
             return self._give_up(ticket, failure, "")
-        used = self.progress.skipped + sum(len(other.skipped) for other in self._tickets())
-        if used >= allowance:
-            why = f"{used} samples were skipped already, which is all that {self._policy} allows"
-            return self._give_up(ticket, failure, why)
         if failure.offset is None:
             if ticket.isolate:
                 return self._give_up(ticket, failure, "no single sample of the batch can be blamed for it")
             self._plan_again(replace(ticket, isolate=True))
             return Verdict.REBUILD
-        offset = failure.offset
-        record = SkipRecord(
-            index=ticket.keys[offset],
-            epoch=self._epoch,
-            error=failure.cause,
-            reason=failure.describe(),
-            position=ticket.position(offset),
-            traceback=detach_traceback(failure.cause),
-        )
-        rest = ticket.without(offset, record)
+        # Left out for now. Whether it may be is decided when its turn to be delivered comes: then the
+        # allowance is spent in plan order, whichever worker was the first to fail.
+        rest = ticket.without(failure.offset, failure)
         if rest.keys:
             self._plan_again(rest)
         else:
@@ -281,6 +293,18 @@ class Ledger:
                 self._finished.append(rest.start)
             self._entries[rest.start] = Emptied(rest)
         return Verdict.REBUILD
+
+    def _allowed(self, entry: Ready | Emptied) -> Ready | Emptied | Failed:
+        """The entry of a ticket with skips, turned into a failure if they are too many."""
+        ticket = entry.ticket
+        excess = self._allowance.excess(ticket, self.received.count + ticket.span)
+        if excess is None:
+            return entry
+        skip, why = excess
+        failed = Failed(ticket, replace(skip.failure, index=skip.key, offset=None), why)
+        self._failures.append(ticket.start)
+        self._entries[ticket.start] = failed
+        return failed
 
     def _give_up(self, ticket: Ticket, failure: Failure, why: str) -> Verdict:
         self._failures.append(ticket.start)
@@ -292,17 +316,12 @@ class Ledger:
         failed = (start for start in self._failures if type(self._entries.get(start)) is Failed)
         return min(failed, default=_NOWHERE)
 
-    def _tickets(self) -> Iterator[Ticket]:
-        for entry in list(self._entries.values()):
-            if entry.ticket is not None:
-                yield entry.ticket
-
     def _next_start(self) -> int | None:
         if self._in_order:
             return self.received.prefix
         while self._finished:
             start = self._finished[0]
-            if type(self._entries.get(start)) in (Ready, Emptied):
+            if type(self._entries.get(start)) in (Ready, Emptied) and start not in self.received:
                 return start
             del self._finished[0]
         # Good batches first, those that are still being loaded as well; then the failure.
@@ -311,15 +330,6 @@ class Ledger:
             type(entry) in (Planned, Lease) and start < failed for start, entry in self._entries.items()
         )
         return None if failed == _NOWHERE or under_way else int(failed)
-
-    def _deliver(self, ticket: Ticket, *, batches: int) -> None:
-        self.received.add(ticket.start, ticket.start + ticket.span, ticket.planned_keys())
-        self._entries.pop(ticket.start, None)
-        done = self.progress
-        self.progress = Progress(
-            done.delivered + len(ticket.keys), done.skipped + len(ticket.skipped), done.batches + batches
-        )
-        self._records.extend(ticket.skipped)
 
     def _sweep(self) -> None:
         """Drop an entry that an interrupted delivery left behind, which would keep the end from coming."""

@@ -66,12 +66,12 @@ def catch_panics(
     Raises:
         TypeError: ``target`` or ``on_death`` is not callable.
     """
-    if target is None:
-        return functools.partial(catch_panics, name=name, on_death=on_death)
-    if not callable(target):
+    if target is not None and not callable(target):
         raise TypeError(f"target={target!r}: expected a callable, not {type(target).__name__}")
     if on_death is not None and not callable(on_death):
         raise TypeError(f"on_death={on_death!r}: expected a callable or None")
+    if target is None:
+        return functools.partial(catch_panics, name=name, on_death=on_death)
     worker = name if name is not None else getattr(target, "__name__", type(target).__name__)
 
     @functools.wraps(target, updated=())

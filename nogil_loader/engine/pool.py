@@ -219,8 +219,7 @@ class WorkerPool:
     def join(self, seconds: float) -> bool:
         """Wait for the workers to end, ``seconds`` in all; False when some are still in user code."""
         deadline = time.monotonic() + seconds
-        with self._lock:
-            workers = list(self.workers)
+        workers = list(self.workers)  # without the lock: a signal handler may close what it interrupts
         for worker in workers:
             worker.join(max(0.0, deadline - time.monotonic()))
         return not any(worker.is_alive() for worker in workers)

@@ -16,7 +16,7 @@ from typing import Any
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.data.protocols import batched_fetch, fetch_list, is_map_style
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
-from nogil_loader.engine.scope import SampleScope, current_scope
+from nogil_loader.engine.scope import SampleScope
 from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import CollateError
 from nogil_loader.memory.reading import read_memory
@@ -63,8 +63,10 @@ class Kitchen:
         self._slots = recipe.collate if isinstance(recipe.collate, DefaultCollate) else None
 
     def attempt(self, ticket: Ticket, scope: SampleScope, worker_id: int) -> Outcome:
-        """Load a ticket; whatever is raised on the way comes back as a value."""
-        token = current_scope.set(scope)
+        """Load a ticket; whatever is raised on the way comes back as a value.
+
+        ``scope`` is the one that is current in the context of the call.
+        """
         try:
             return Loaded(self._load(ticket, scope))
         except BaseException as error:  # noqa: BLE001 - whatever ends a worker has to become an outcome
@@ -77,7 +79,6 @@ class Kitchen:
             )
         finally:
             scope.leave_samples("")
-            current_scope.reset(token)
 
     def _load(self, ticket: Ticket, scope: SampleScope) -> Any:
         if ticket.isolate:

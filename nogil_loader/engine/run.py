@@ -23,7 +23,7 @@ from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.statistics import Statistics
-from nogil_loader.engine.ticket import Failed, Lease, Ready, Ticket, Verdict
+from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.policies import FailurePolicy
 
 # How long the consumer waits before it checks that whoever it waits for is alive. Death without a word is
@@ -179,14 +179,19 @@ class EpochRun:
 
     # The consumer's side
 
-    def take(self) -> Ready | Failed | object | None:
+    def peek(self) -> Ready | Emptied | Failed | object | None:
         """The next batch, failure or END; None when there is nothing yet, after which ``wait`` may be called."""
         with self._lock:
-            item = self._ledger.take()
+            item = self._ledger.peek()
             self._consumer_waits = item is None
+        return item
+
+    def deliver(self, item: Ready | Emptied) -> None:
+        """Note that the consumer has what ``peek`` returned."""
+        with self._lock:
+            self._ledger.deliver(item)
         if self._reader_waits:
             self._room.put(None)
-        return item
 
     def wait(self) -> bool:
         """Wait up to ``STEP`` seconds for news; False when the time was up."""

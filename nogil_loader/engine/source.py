@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from nogil_loader.data.protocols import dataset_length, is_map_style
 from nogil_loader.engine.epochs import Beginning
 from nogil_loader.engine.stream import IteratorMemory, StreamSource
-from nogil_loader.engine.ticket import Ticket
+from nogil_loader.engine.tickets import PlannedTickets, StreamTickets
 from nogil_loader.errors import ResumeError, describe
 from nogil_loader.notices import warn
 from nogil_loader.plan import (
     Batching,
-    EpochPlan,
     LoaderState,
     RandomSampler,
     Received,
@@ -23,53 +22,6 @@ from nogil_loader.plan import (
     check_cut,
     nominal_batches,
 )
-
-
-class PlannedTickets:
-    """The tickets of one epoch of a plan; drawn by the consumer, since samplers are its own code."""
-
-    stream: ClassVar[None] = None
-
-    def __init__(self, plan: EpochPlan) -> None:
-        self._plan = plan
-        self._number = 0
-
-    @property
-    def total(self) -> int | None:
-        """Samples of the epoch, None while unknown."""
-        return self._plan.total
-
-    def draw(self) -> Ticket:
-        """Return the next ticket; StopIteration at the end. A sampler's errors pass through."""
-        start, keys = next(self._plan)
-        ticket = Ticket(self._number, start, len(keys), keys)
-        self._number += 1
-        return ticket
-
-    def check_end(self) -> None:
-        """Nothing was promised."""
-
-
-class StreamTickets:
-    """The tickets of one epoch of an iterable; read by a reader."""
-
-    def __init__(self, stream: StreamSource, total: int | None, source: StreamingSource) -> None:
-        self.stream = stream
-        self._total = total
-        self._source = source
-
-    @property
-    def total(self) -> int | None:
-        """Samples of the epoch, None while unknown."""
-        return self.stream.position if self.stream.ended else self._total
-
-    def draw(self) -> Ticket:
-        """A stream is not drawn from by the consumer."""
-        raise StopIteration
-
-    def check_end(self) -> None:
-        """Warn once if ``len(dataset)`` was not the number of samples that came."""
-        self._source.compare(self._total, self.stream.read_samples)
 
 
 class TicketSource(Protocol):
@@ -145,8 +97,9 @@ class PlanningSource:
 
     def open(self, beginning: Beginning) -> PlannedTickets:
         """Begin an epoch, without what was received of it before."""
-        plan = self._up_to_date().plan(beginning.epoch, beginning.received, announce=beginning.announced)
-        return PlannedTickets(plan)
+        batching = self._up_to_date()
+        plan = batching.plan(beginning.epoch, beginning.received, announce=beginning.announced)
+        return PlannedTickets(plan, beginning.received, exact=not batching.sampler.keyed)
 
     def nothing_received(self) -> Received:
         """What is received when an epoch begins."""
@@ -217,7 +170,7 @@ class StreamingSource:
             start=received.prefix,
             memory=self.memory,
         )
-        return StreamTickets(stream, self.length, self)
+        return StreamTickets(stream, self.length, self.compare)
 
     def nothing_received(self) -> Received:
         """What is received when an epoch begins."""

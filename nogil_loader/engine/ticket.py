@@ -6,7 +6,21 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from nogil_loader.engine.outcome import Failure, SkipRecord
+from nogil_loader.engine.outcome import Failure
+
+
+class Skip(NamedTuple):
+    """A sample that is left out of a ticket.
+
+    Attributes:
+        position: Its place in the epoch's order.
+        key: Its key in the dataset.
+        failure: Why.
+    """
+
+    position: int
+    key: Any
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +36,7 @@ class Ticket:
         rebuilds: How often it was loaded again on a rebuilt worker.
         memory_retries: How often it was tried again after a MemoryError.
         isolate: Load sample by sample, because it is not known which one fails.
-        skipped: Samples left out of it.
+        skips: Samples left out of it.
     """
 
     number: int
@@ -33,19 +47,19 @@ class Ticket:
     rebuilds: int = 0
     memory_retries: int = 0
     isolate: bool = False
-    skipped: tuple[SkipRecord, ...] = ()
+    skips: tuple[Skip, ...] = ()
 
     def position(self, offset: int) -> int:
         """The place in the epoch's order of ``keys[offset]``."""
-        gone = {record.position for record in self.skipped}
+        gone = {skip.position for skip in self.skips}
         here = [place for place in range(self.start, self.start + self.span) if place not in gone]
         return here[offset]
 
     def planned_keys(self) -> list[Any]:
         """The keys of all positions, those that were skipped included."""
-        if not self.skipped:
+        if not self.skips:
             return self.keys
-        gone = {record.position: record.index for record in self.skipped}
+        gone = {skip.position: skip.key for skip in self.skips}
         rest = iter(self.keys)
         places = range(self.start, self.start + self.span)
         return [gone[place] if place in gone else next(rest) for place in places]
@@ -59,7 +73,7 @@ class Ticket:
             span=middle - self.start,
             keys=self.keys[:offset],
             samples=samples and samples[:offset],
-            skipped=tuple(record for record in self.skipped if record.position < middle),
+            skips=tuple(skip for skip in self.skips if skip.position < middle),
         )
         tail = replace(
             self,
@@ -67,13 +81,14 @@ class Ticket:
             span=self.start + self.span - middle,
             keys=self.keys[offset:],
             samples=samples and samples[offset:],
-            skipped=tuple(record for record in self.skipped if record.position >= middle),
+            skips=tuple(skip for skip in self.skips if skip.position >= middle),
         )
         return head, tail
 
-    def without(self, offset: int, record: SkipRecord) -> Ticket:
+    def without(self, offset: int, failure: Failure) -> Ticket:
         """The ticket without one sample; what is left gets all its attempts anew."""
         samples = self.samples
+        skip = Skip(self.position(offset), self.keys[offset], failure)
         return replace(
             self,
             keys=self.keys[:offset] + self.keys[offset + 1 :],
@@ -81,7 +96,7 @@ class Ticket:
             rebuilds=0,
             memory_retries=0,
             isolate=False,
-            skipped=(*self.skipped, record),
+            skips=tuple(sorted((*self.skips, skip), key=lambda one: one.position)),
         )
 
 
@@ -127,7 +142,7 @@ class Failed(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What was delivered so far; replaced as a whole."""
+    """What was delivered so far."""
 
     delivered: int = 0
     skipped: int = 0

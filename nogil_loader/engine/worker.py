@@ -119,9 +119,8 @@ class Worker:
 
     def begin(self, run: EpochRun) -> None:
         """Get ready for an epoch; the first one includes start-up."""
-        # The consumer may itself be user code that another loader runs.
-        current_scope.set(None)
         self.scope = SampleScope(run.seed, run.epoch, run)
+        current_scope.set(self.scope)
         pool = self.pool
         if pool is None:
             return

@@ -17,7 +17,7 @@ from nogil_loader.engine.ledger import END, Ledger
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope
-from nogil_loader.engine.ticket import Failed, Lease, Ready, Ticket, Verdict
+from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.policies import FailurePolicy
 
 PATIENCE = 20.0
@@ -47,6 +47,14 @@ def make(
     return run
 
 
+def take(run: EpochRun) -> Any:
+    """What the consumer does with what is next."""
+    item = run.peek()
+    if isinstance(item, Ready | Emptied):
+        run.deliver(item)
+    return item
+
+
 def ticket(number: int, size: int = 2) -> Ticket:
     return Ticket(number, number * size, size, list(range(number * size, number * size + size)))
 
@@ -71,7 +79,7 @@ def working(*targets: Any) -> Iterator[None]:
 
 def receive(run: EpochRun) -> Any:
     """Wait as the consumer does."""
-    while (item := run.take()) is None:
+    while (item := take(run)) is None:
         run.wait()
     return item
 
@@ -86,13 +94,13 @@ def test_a_ticket_is_leased_in_order_and_delivered_in_order() -> None:
     assert run.lease("d") is None
     assert [lease.ticket.number for lease in leases] == [0, 1, 2]
     assert run.finish(leases[1], "one")
-    assert run.take() is None
+    assert take(run) is None
     assert run.finish(leases[0], "zero")
     assert [receive(run).batch for _ in range(2)] == ["zero", "one"]
-    assert run.take() is None
+    assert take(run) is None
     assert run.finish(leases[2], "two")
-    assert isinstance(run.take(), Ready)
-    assert run.take() is END
+    assert isinstance(take(run), Ready)
+    assert take(run) is END
     done = run.statistics(2)
     assert (done.epoch, done.planned, done.delivered, done.batches, done.workers_alive) == (3, 6, 6, 3, 2)
 
@@ -102,7 +110,7 @@ def test_room_is_what_capacity_leaves_and_a_delivery_makes_some() -> None:
     assert not run.has_room
     run.finish(leased(run), "batch")
     assert not run.has_room
-    run.take()
+    take(run)
     assert run.has_room
 
 
@@ -112,7 +120,7 @@ def test_a_failure_is_tried_again_as_often_as_the_policy_says_and_counted() -> N
     assert run.fail(leased(run), BAD) is Verdict.REBUILD
     assert run.fail(leased(run), BAD) is Verdict.FATAL
     assert run.rebuilds == run.statistics().rebuilds == 2
-    item = run.take()
+    item = take(run)
     assert isinstance(item, Failed)
     assert item.failure is BAD
 
@@ -151,7 +159,7 @@ def test_deaths_outside_a_ticket_are_counted_per_worker_and_forgiven_by_a_batch(
         Verdict.FATAL,
     ]
     assert run.rebuilds == 6
-    assert isinstance(run.take(), Failed)
+    assert isinstance(take(run), Failed)
 
 
 def test_a_final_death_is_fatal_whatever_the_policy_says() -> None:
@@ -164,10 +172,10 @@ def test_a_final_death_is_fatal_whatever_the_policy_says() -> None:
 def test_a_plan_that_breaks_off_delivers_what_was_planned_before() -> None:
     run = make(tickets=1)
     run.fail_plan(2, 1, BAD)
-    assert run.take() is None
+    assert take(run) is None
     run.finish(leased(run), "batch")
-    assert isinstance(run.take(), Ready)
-    assert isinstance(run.take(), Failed)
+    assert isinstance(take(run), Ready)
+    assert isinstance(take(run), Failed)
 
 
 # Waiting
@@ -185,7 +193,7 @@ def test_nobody_waits_longer_than_a_step_for_nothing() -> None:
 def test_the_consumer_is_woken_by_the_batch_it_waits_for_and_only_by_that() -> None:
     run = make(tickets=3)
     first, second, third = (leased(run) for _ in range(3))
-    assert run.take() is None
+    assert take(run) is None
     run.finish(second, "second")
     assert not run.wait()
     run.finish(first, "first")
@@ -198,7 +206,7 @@ def test_the_consumer_is_woken_by_the_batch_it_waits_for_and_only_by_that() -> N
 @pytest.mark.parametrize("event", ["end_plan", "fail_plan", "fatal failure", "fatal death"])
 def test_the_consumer_is_woken_by_every_kind_of_end(event: str) -> None:
     run = make(tickets=0 if event in ("end_plan", "fail_plan") else 1)
-    assert run.take() is None
+    assert take(run) is None
     if event == "end_plan":
         run.end_plan()
     elif event == "fail_plan":
@@ -208,7 +216,7 @@ def test_the_consumer_is_woken_by_every_kind_of_end(event: str) -> None:
     else:
         run.fail_outside_ticket(BAD)
     assert run.wait()
-    assert run.take() is not None
+    assert take(run) is not None
 
 
 @pytest.mark.parametrize("event", ["plan", "rebuild", "retry", "release"])
@@ -322,7 +330,7 @@ def test_close_in_a_signal_handler_does_not_deadlock_with_the_code_it_interrupts
             number = 0
             while not closed:
                 run.plan(ticket(number))
-                run.take()
+                take(run)
                 number += 1
                 running.set()
     finally:
@@ -400,7 +408,7 @@ def test_g1_many_workers_that_fail_now_and_then_deliver_each_ticket_once(seed: i
                 drawn += 1
                 if drawn == total:
                     run.end_plan()
-            item = run.take()
+            item = take(run)
             if item is END:
                 break
             if item is None:

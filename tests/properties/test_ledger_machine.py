@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from nogil_loader.engine.ledger import END, Ledger
 from nogil_loader.engine.outcome import Failure, SkipRecord
-from nogil_loader.engine.ticket import Failed, Lease, Ready, Ticket, Verdict
+from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.plan import Received
 from nogil_loader.policies import FailurePolicy
 
@@ -143,13 +143,18 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         deliverable = self.ledger.deliverable
-        item = self.ledger.take()
+        item = self.ledger.peek()
+        assert self.ledger.peek() is item, "what is next stays so until it is delivered"
         if self.closed:
             return
         assert (item is not None) == deliverable or isinstance(item, Failed) or item is END
-        if isinstance(item, Ready):
+        if isinstance(item, Ready | Emptied):
+            self.ledger.deliver(item)
             assert self.ending is None, "nothing comes after the end"
+        if isinstance(item, Ready):
             self.batches.append(item)
+        elif isinstance(item, Emptied):
+            pass
         elif item is not None:
             assert self.ending is None or type(self.ending) is type(item)
             self.ending = item
@@ -163,7 +168,7 @@ class LedgerMachine(RuleBasedStateMachine):
     # What has to hold
 
     def places_of(self, batch: Ready) -> list[int]:
-        gone = {record.position for record in batch.ticket.skipped}
+        gone = {skip.position for skip in batch.ticket.skips}
         span = range(batch.ticket.start, batch.ticket.start + batch.ticket.span)
         return [place for place in span if place not in gone]
 
