@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import nogil_loader as nl
+from nogil_loader.engine import run as run_module
+from nogil_loader.engine import worker as worker_module
+from tests.conftest import loader_threads
 from tests.loading import PATIENCE, Conducted, Conductor, Counter, Numbers, Stream, samples_of
 from tests.scripts import RunScript
 
@@ -551,8 +554,13 @@ def test_closing_while_every_worker_waits_ends_all_of_them() -> None:
             assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("attempt", range(10))
-def test_no_rebuilt_worker_outlives_the_close_of_its_loader(attempt: int) -> None:
+@pytest.mark.parametrize("attempt", range(5))
+def test_every_thread_is_told_to_end_the_replaced_ones_as_well(
+    attempt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (run_module, worker_module):  # nobody gets away with looking again after a while
+        monkeypatch.setattr(module, "IDLE_STEP", 3600.0)
+
     class Moody(Numbers):
         def __init__(self) -> None:
             super().__init__(40)
@@ -564,7 +572,12 @@ def test_no_rebuilt_worker_outlives_the_close_of_its_loader(attempt: int) -> Non
                 raise ConnectionError(index)
             return index
 
-    before = set(threading.enumerate())
+    before = loader_threads()
     with nl.DataLoader(Moody(), 4, num_workers=3, on_failure="rebuild") as loader:
         assert samples_of(loader) == list(range(40))
-    assert set(threading.enumerate()) <= before
+        next(iter(loader))
+    while left := loader_threads() - before:
+        for thread in left:
+            if thread.ident is not None:  # else its predecessor is just about to start it
+                thread.join(PATIENCE)
+                assert not thread.is_alive()
