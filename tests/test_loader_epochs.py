@@ -188,7 +188,9 @@ def test_several_threads_may_share_an_iterator_and_divide_the_batches() -> None:
     assert all(share == sorted(share) for share in shares)
 
 
-@pytest.mark.parametrize(("num_workers", "iterable"), [(0, False), (0, True), (1, False), (3, False)])
+@pytest.mark.parametrize(
+    ("num_workers", "iterable"), [(0, False), (0, True), (1, False), (1, True), (3, False), (3, True)]
+)
 def test_next_from_within_its_own_next_is_an_error_and_not_a_hang(num_workers: int, iterable: bool) -> None:
     class Greedy(Numbers):
         def __getitem__(self, index: Any) -> Any:
