@@ -203,6 +203,16 @@ def test_the_consumer_is_woken_by_the_batch_it_waits_for_and_only_by_that() -> N
     assert [receive(run).batch for _ in range(3)] == ["first", "second", "third"]
 
 
+def test_a_consumer_that_got_something_is_not_woken_for_what_comes_while_it_is_away() -> None:
+    run = make(tickets=2)
+    first, second = leased(run), leased(run)
+    run.finish(first, "first")
+    assert receive(run).batch == "first"
+    run.finish(second, "second")
+    assert not run.wait()
+    assert receive(run).batch == "second"
+
+
 @pytest.mark.parametrize("event", ["end_plan", "fail_plan", "fatal failure", "fatal death"])
 def test_the_consumer_is_woken_by_every_kind_of_end(event: str) -> None:
     run = make(tickets=0 if event in ("end_plan", "fail_plan") else 1)

@@ -218,6 +218,21 @@ def test_the_iterator_is_let_go_of_at_the_end_and_at_reopening() -> None:
     assert released == ["closed", "closed"]
 
 
+def test_an_iterator_that_has_ended_is_not_kept() -> None:
+    kept: list[weakref.ref[Any]] = []
+
+    class Remembered(Letters):
+        def __iter__(self) -> Iterator[str]:
+            iterator = super().__iter__()
+            kept.append(weakref.ref(iterator))
+            return iterator
+
+    stream = source(Remembered(3))
+    read_all(stream)
+    assert stream.ended
+    assert [reference() for reference in kept] == [None]
+
+
 def test_values_that_look_like_signals_are_values() -> None:
     values = [None, StopIteration(), StopIteration, ValueError("a value"), NotImplemented, ...]
     tickets = read_all(source(values, 4))
