@@ -5,9 +5,8 @@ group says how much CPU time it gets per period, on however many CPUs. A contain
 ``--cpus=2`` has an affinity of 64 and a quota of 2; with 64 workers it would stand still for most of each
 period.
 
-Quotas bind at every level: the process's own group and each ancestor. Only those that the file system shows
-can be read, inside a container usually the container's own group and below. What cannot be read or understood
-sets no limit, because a wrong guess would cost more than a missing one.
+Quotas bind at every level: the process's own group and each visible ancestor. What cannot be read or
+understood sets no limit, because a wrong guess would cost more than a missing one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from nogil_loader.memory.cgroups import control_groups, read_memberships
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PROC_ROOT = Path("/proc")
@@ -48,46 +49,10 @@ def schedulable_cpus() -> int:
 
 def _quotas(cgroup_root: Path, proc_root: Path) -> Iterator[float]:
     """Yield the quota of every visible level that has one, in CPUs."""
-    for controllers, path in parse_memberships(_read(proc_root / "self" / "cgroup")):
-        if not controllers:
-            # Version 2; beside version 1 hierarchies it is mounted one folder down.
-            roots, quota_of = [cgroup_root, cgroup_root / "unified"], _quota_v2
-        elif "cpu" in controllers.split(","):
-            # The mount is named after the controllers it carries; "cpu" is often a link to it.
-            roots, quota_of = [cgroup_root / controllers, cgroup_root / "cpu"], _quota_v1
-        else:
-            continue
-        for root in roots:
-            for group in visible_levels(root, path):
-                quota = quota_of(group)
-                if quota is not None:
-                    yield quota
-
-
-def parse_memberships(text: str) -> list[tuple[str, str]]:
-    """Return ``(controllers, path)`` for every line of ``/proc/self/cgroup``.
-
-    ``controllers`` is empty for version 2. Lines not of the form ``id:controllers:path`` are left out.
-    """
-    fields = (line.split(":", 2) for line in text.splitlines())
-    return [(field[1], field[2]) for field in fields if len(field) == 3]
-
-
-def visible_levels(root: Path, path: str) -> list[Path]:
-    """Return the folders of a group and of its ancestors, as far as they can be seen below ``root``.
-
-    Without a cgroup namespace a container's ``/proc`` names the path as the host sees it, while its mount
-    shows the container's own group as the root. So leading parts are dropped until the rest exists. A path
-    that leads upwards names a group outside of the namespace, which cannot be seen at all.
-    """
-    parts = PurePosixPath("/", path).parts[1:]
-    if ".." in parts:
-        return [root]
-    for start in range(len(parts)):
-        group = root.joinpath(*parts[start:])
-        if os.path.isdir(group):  # Path.is_dir raises where a folder on the way may not be entered
-            return [group, *group.parents[: len(parts) - start]]
-    return [root]
+    for group in control_groups("cpu", read_memberships(proc_root), cgroup_root):
+        quota = _quota_v2(group.folder) if group.version == 2 else _quota_v1(group.folder)
+        if quota is not None:
+            yield quota
 
 
 def _quota_v2(group: Path) -> float | None:

@@ -79,7 +79,7 @@ def catch_panics(
         try:
             return target(*args, **kwargs)
         except BaseException as cause:  # noqa: BLE001 - the point of this function
-            death = DeadWorkerError(worker_id=worker, cause=cause, memory=read_memory())
+            death = _describe(worker, cause)
         if on_death is not None:
             # A broken listener must not bring back the silent end.
             with contextlib.suppress(BaseException):
@@ -87,3 +87,10 @@ def catch_panics(
         return death
 
     return guarded
+
+
+def _describe(worker: int | str, cause: BaseException) -> DeadWorkerError:
+    try:
+        return DeadWorkerError(worker_id=worker, cause=cause, memory=read_memory())
+    except BaseException:  # noqa: BLE001 - a thread that is being killed may be killed again while it reports
+        return DeadWorkerError(worker_id=worker, cause=cause)

@@ -89,20 +89,21 @@ class WorkerPool:
         """
         with self._lock:
             self._run = run
-            for worker in list(self.workers):
+            workers = list(self.workers)
+            for worker in workers:
                 worker.serve(run)
-                if worker.is_alive():
-                    continue
-                try:
-                    worker.start()
-                except RuntimeError as error:
-                    if worker.id == 0:
-                        raise
-                    # As text: a log record must not keep the traceback and its frames alive.
-                    told = describe_exception(error)
-                    logger.warning("going on with %d of %d workers: %s", worker.id, len(self.workers), told)
+        for worker in workers:
+            try:
+                worker.start()
+            except RuntimeError as error:
+                if worker.id == 0:
+                    raise
+                # As text: a log record must not keep the traceback and its frames alive.
+                told = describe_exception(error)
+                logger.warning("going on with %d of %d workers: %s", worker.id, len(workers), told)
+                with self._lock:
                     del self.workers[worker.id :]
-                    return
+                return
 
     @property
     def starting(self) -> bool:
@@ -132,7 +133,7 @@ class WorkerPool:
         with self._lock:
             workers = list(self.workers)
         for worker in workers:
-            if not worker.buried and not worker.is_alive():
+            if not worker.buried and worker.is_dead():
                 self.bury(worker, None)
         marks = [(worker, worker.mark) for worker in workers if not worker.buried]
         for worker in self._watchdog.stuck(time.monotonic(), marks):
@@ -161,7 +162,7 @@ class WorkerPool:
         """Put a fresh worker in the place of a dead or stuck one.
 
         In one piece with ``serve``: whoever is in place when an epoch is handed out gets it, and whoever comes
-        later gets the one that is under way.
+        later gets the one that is under way. Starting the thread is left out of that piece, since it waits.
         """
         with self._lock:
             run = self._run
@@ -169,12 +170,12 @@ class WorkerPool:
                 return
             fresh = self.workers[worker.id] = Worker(worker.id, self)
             fresh.serve(run)
-            try:
-                fresh.start()
-            except RuntimeError as error:
-                fresh.buried = True
-                run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
-                return
+        try:
+            fresh.start()
+        except RuntimeError as error:
+            fresh.buried = True
+            run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
+            return
         logger.info("worker %d is rebuilt", worker.id)
         self._dismiss_if_late(fresh)
 

@@ -13,6 +13,7 @@ import gc
 import itertools
 import sys
 import threading
+import time
 import traceback
 import weakref
 from queue import Empty, SimpleQueue
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from nogil_loader.engine.pool import WorkerPool
 
 _serial = itertools.count()
+# ``Thread.start`` waits, without a limit, for a sign of life of the new thread. If one of the two threads is
+# killed in these microseconds, whoever looks after the workers has to notice it all the same.
+_LAUNCH_SECONDS = 5.0
 
 
 class Worker:
@@ -40,6 +44,7 @@ class Worker:
         lease: What it is loading.
         leased: How many leases it has had.
         scope: Which sample it is at.
+        launched: Whether ``start`` has returned.
         started: Whether start-up is over.
         stage: What part of start-up it is in.
         abandoned: Whether it was given up on; it ends by itself when its user code returns.
@@ -51,6 +56,9 @@ class Worker:
         self.lease: Lease | None = None
         self.leased = 0
         self.scope: SampleScope | None = None
+        self._born = time.monotonic()
+        self._unclaimed = [True]
+        self.launched = False
         self.started = False
         self.stage = "start-up"
         self.abandoned = False
@@ -72,12 +80,17 @@ class Worker:
         )
 
     def start(self) -> None:
-        """Start the thread.
+        """Start the thread, unless somebody else is at it.
 
         Raises:
             RuntimeError: The system gives no more threads.
         """
+        try:
+            self._unclaimed.pop()  # in one step, so that of several threads only one goes on
+        except IndexError:
+            return
         self._thread.start()
+        self.launched = True
 
     def serve(self, run: EpochRun) -> None:
         """Hand over the next epoch."""
@@ -90,6 +103,12 @@ class Worker:
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    def is_dead(self) -> bool:
+        """Whether the thread has ended, or should long have started."""
+        if self._thread.is_alive():
+            return False
+        return self.launched or time.monotonic() - self._born > _LAUNCH_SECONDS
 
     def join(self, seconds: float) -> None:
         """Wait for the thread to end, at most ``seconds``; does nothing in the thread itself."""
