@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nogil_loader.memory.probe import MemoryProbe
 
 
 @dataclass(frozen=True)
 class MemoryReading:
     """Limit and use of the level of memory that binds.
 
+    ``0 <= used <= limit`` and ``headroom == limit - used``; all three belong to the same level.
+
     Attributes:
         limit: Bytes that may be used at this level.
         used: Bytes that are used and could not be reclaimed.
         headroom: Bytes left.
-        source: Which level it is.
+        source: Which level it is, such as ``"cgroup v2 /job"``, ``"host"`` or ``"RLIMIT_DATA"``.
     """
 
     limit: int
@@ -21,22 +29,48 @@ class MemoryReading:
     headroom: int
     source: str
 
+    @classmethod
+    def of(cls, limit: int, used: int, source: str) -> MemoryReading:
+        """Return the reading for ``used``, clamped to ``[0, limit]``.
+
+        Counters that are read one after the other can disagree, and a limit may have been lowered below what
+        was in use.
+        """
+        used = min(max(used, 0), limit)
+        return cls(limit, used, limit - used, source)
+
+    @property
+    def is_known(self) -> bool:
+        """False for `UNKNOWN` alone: nothing could be read, so the numbers say nothing."""
+        return self != UNKNOWN
+
     def __str__(self) -> str:
+        if not self.is_known:
+            return "memory limit and use are not known"
         return (
             f"{self.used / 1e9:.2f} GB used of {self.limit / 1e9:.2f} GB, {self.headroom / 1e9:.2f} GB left "
             f"({self.source})"
         )
 
 
+#: The reading where no level could ever be read: as if there were no limit.
+UNKNOWN = MemoryReading(sys.maxsize, 0, sys.maxsize, "unknown")
+
+
 def read_memory() -> MemoryReading | None:
-    """Read the host's memory, or return None where the system does not tell.
+    """Read the level of memory that binds this process, or return None where the system does not tell.
 
     It runs while a failure is being reported, so it never raises.
     """
     try:
-        import psutil
-
-        host = psutil.virtual_memory()
-        return MemoryReading(host.total, host.total - host.available, host.available, "host")
-    except Exception:  # noqa: BLE001 - psutil raises errors of its own, OSError, ValueError, ImportError
+        reading = _process_probe().read()
+    except Exception:  # noqa: BLE001 - where memory has run out, even an import can fail
         return None
+    return reading if reading.is_known else None
+
+
+@functools.cache
+def _process_probe() -> MemoryProbe:
+    from nogil_loader.memory.probe import MemoryProbe
+
+    return MemoryProbe()
