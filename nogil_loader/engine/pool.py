@@ -68,6 +68,9 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._run: EpochRun | None = None
         self._abandoned: list[Worker] = []
+        # Imports what a dying worker needs for its report. Killed in the middle of an import, it would leave the
+        # import lock held.
+        read_memory()
         self.workers = [Worker(worker_id, self) for worker_id in range(num_workers)]
         _pools.add(self)
 
@@ -89,6 +92,10 @@ class WorkerPool:
         """
         with self._lock:
             self._run = run
+            # One may have been killed while it had nothing to do, with nothing lost.
+            self.workers = [
+                Worker(worker.id, self) if worker.is_dead() else worker for worker in self.workers
+            ]
             workers = list(self.workers)
             for worker in workers:
                 worker.serve(run)
