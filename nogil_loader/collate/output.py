@@ -23,7 +23,8 @@ def map_leaves(tree: Any, convert: Callable[[Any], Any]) -> Any:
         if not isinstance(tree, dict) or type(tree) is dict:
             return values
         clone = copy.copy(tree)
-        clone.update(values)
+        for key, value in values.items():  # not update(), which adds in a Counter
+            clone[key] = value
         return clone
     if isinstance(tree, tuple):
         return tuple.__new__(type(tree), [map_leaves(value, convert) for value in tree])

@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from nogil_loader.errors import describe_exception
+from nogil_loader.errors import describe, describe_exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Failure:
 Outcome = Loaded | Failure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SkipRecord:
     """One sample that was left out of an epoch.
 
@@ -78,7 +78,14 @@ class SkipRecord:
     error: BaseException | None
     reason: str
     position: int = field(default=0, compare=False)
-    traceback: str = field(default="", compare=False, repr=False)
+    traceback: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        # Key and error are the user's objects; printing a record must not fail because they cannot be printed.
+        return (
+            f"SkipRecord(index={describe(self.index, 200)}, epoch={self.epoch}, position={self.position}, "
+            f"reason={self.reason!r})"
+        )
 
 
 def detach_traceback(error: BaseException | None) -> str:
@@ -123,6 +130,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
             continue
         found[id(link)] = link
         links += [link.__cause__, link.__context__]
-        if isinstance(link, BaseExceptionGroup):
-            links += link.exceptions
+        # By type: isinstance() asks the object, which may be of a class that answers by raising.
+        if issubclass(type(link), BaseExceptionGroup):
+            links += cast("BaseExceptionGroup[BaseException]", link).exceptions
     return list(found.values())
