@@ -52,11 +52,11 @@ def run(quick: bool) -> list[Row]:
 
 
 def _one_by_one(collate: DefaultCollate, samples: Sequence[Any]) -> Any:
-    writer = collate.writer(len(samples))
-    put = writer.put
-    for index, sample in enumerate(samples):
-        put(sample, index)
-    return writer.finish()
+    slots = collate.begin(samples[0], range(len(samples)))
+    put = slots.put
+    for position, sample in enumerate(samples):
+        put(sample, position)
+    return slots.finish(len(samples))
 
 
 def _time(call: Callable[[], Any], scale: float = 1e6) -> float:
@@ -209,15 +209,15 @@ def _gathering(rounds: int) -> list[Row]:
 
 def peak_while_collating() -> float:
     """Return peak memory over the size of the batch while samples are made and collated one by one."""
-    writer = default_collate.writer(_BIG[0])
-    writer.put(np.zeros(_BIG[1:], np.float32), 0)
-    writer = default_collate.writer(_BIG[0])
+    sample = np.zeros(_BIG[1:], np.float32)
+    default_collate.begin(sample, [0]).put(sample, 0)
     resident.settle()
     resident.reset_peak()
     before = resident.resident_bytes()
+    slots = default_collate.begin(sample, range(_BIG[0]))
     for index in range(_BIG[0]):
-        writer.put(np.full(_BIG[1:], index, np.float32), index)
-    batch = writer.finish()
+        slots.put(np.full(_BIG[1:], index, np.float32), index)
+    batch = slots.finish(_BIG[0])
     return (resident.peak_bytes() - before) / float(batch.nbytes)
 
 

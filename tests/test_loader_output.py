@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import namedtuple
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,15 +278,15 @@ def test_a_batch_is_not_copied_on_its_way_to_torch(torch: Any) -> None:
     addresses: list[int] = []
 
     class Spy(nl.DefaultCollate):
-        def writer(self, size: int) -> Any:
-            inner = super().writer(size)
+        def begin(self, first: Any, keys: Sequence[Hashable]) -> Any:
+            inner = super().begin(first, keys)
 
             class Noting:
                 put = staticmethod(inner.put)
 
                 @staticmethod
-                def finish() -> Any:
-                    array = inner.finish()
+                def finish(count: int) -> Any:
+                    array = inner.finish(count)
                     addresses.append(array.ctypes.data)
                     return array
 

@@ -11,8 +11,7 @@ from nogil_loader.collate.kinds import PYTHON_NUMBERS
 from nogil_loader.collate.roster import Roster, child_path
 from nogil_loader.collate.slots import Slots
 from nogil_loader.collate.tree import NonePolicy, Rule, TreeBuilder
-from nogil_loader.collate.writer import BatchWriter, empty_batch
-from nogil_loader.errors import describe
+from nogil_loader.errors import CollateError, describe
 from nogil_loader.memory.buffers import allocate
 
 
@@ -71,9 +70,23 @@ class DefaultCollate:
         """
         return self._collate(samples, None)
 
-    def writer(self, size: int) -> BatchWriter:
-        """Return a writer that takes up to ``size`` samples one by one, without keeping them."""
-        return BatchWriter(size, self._build)
+    def begin(self, first: Any, keys: Sequence[Hashable]) -> Slots:
+        """Allocate a batch in which all samples are like ``first``, and return its slots, still empty.
+
+        ``put(sample, position)`` copies a sample into its slot and does not keep it; a misfit is refused, and
+        its slot can be written again. ``finish(count)`` returns the batch of the first ``count`` slots, and
+        the slots must not be used again. They belong to one thread at a time.
+
+        Args:
+            first: A sample that tells structure, shapes and dtypes, usually the one that is put first.
+            keys: The dataset's index for each slot, by which errors name the samples.
+
+        Raises:
+            CollateError: There are no keys, or ``first`` has something that cannot be collated.
+        """
+        if not len(keys):
+            raise _empty_batch()
+        return self._build(first, Roster(len(keys), keys))
 
     def collate(self, samples: Sequence[Any], indices: Sequence[Hashable]) -> Any:
         """Return the batch of ``samples``, whose errors also name the dataset's ``indices``.
@@ -81,7 +94,7 @@ class DefaultCollate:
         Raises:
             CollateError: There are no samples, or they do not fit together.
         """
-        return self._collate(samples, list(indices))
+        return self._collate(samples, indices)
 
     def warm_up(self) -> None:
         """Compile the kernels that this collation needs in the calling thread, or load them from the cache.
@@ -104,9 +117,9 @@ class DefaultCollate:
             rules |= collate._rules_below(child_path(path, key))
         return rules
 
-    def _collate(self, samples: Sequence[Any], indices: list[Hashable] | None) -> Any:
+    def _collate(self, samples: Sequence[Any], indices: Sequence[Hashable] | None) -> Any:
         if not len(samples):
-            raise empty_batch()
+            raise _empty_batch()
         first = samples[0]
         if (dtype := PYTHON_NUMBERS.get(first.__class__)) is not None and len(set(map(type, samples))) == 1:
             numbers = allocate((len(samples),), dtype)
@@ -119,6 +132,10 @@ class DefaultCollate:
         slots = self._build(first, Roster(len(samples), indices))
         slots.put_all(samples)
         return slots.finish(len(samples))
+
+
+def _empty_batch() -> CollateError:
+    return CollateError("empty batch: there is no sample to collate")
 
 
 default_collate = DefaultCollate()

@@ -18,14 +18,13 @@ class Roster:
 
     Args:
         size: The number of slots.
-        indices: The dataset index in each slot (filled while samples arrive), or None outside a loader, where
-            only positions are known.
+        indices: The dataset index for each slot, or None outside a loader, where only positions are known.
         begin: Where in the batch the first of these slots is.
     """
 
     __slots__ = ("_begin", "_indices", "size")
 
-    def __init__(self, size: int, indices: list[Hashable] | None, begin: int = 0) -> None:
+    def __init__(self, size: int, indices: Sequence[Hashable] | None, begin: int = 0) -> None:
         self.size = size
         self._indices = indices
         self._begin = begin

@@ -7,13 +7,11 @@ being loaded.
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nogil_loader.collate import DefaultCollate
+from nogil_loader.collate import DefaultCollate, Slots
 from nogil_loader.data.protocols import batched_fetch, fetch_list, is_map_style
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
 from nogil_loader.engine.scope import SampleScope
@@ -52,7 +50,6 @@ class Kitchen:
         self.dataset = dataset
         self._collate = recipe.collate
         self._convert = recipe.convert
-        self._fetch_one: Callable[[Any], Any] = functools.partial(operator.getitem, dataset)
         self._single = recipe.single
         map_style = is_map_style(dataset)
         # A dataset's ready-made batches are what plain stacking gives; padding and the like want the samples.
@@ -104,37 +101,37 @@ class Kitchen:
         return batch
 
     def _fill_slots(self, collate: DefaultCollate, keys: list[Any], scope: SampleScope) -> Any:
-        writer = collate.writer(len(keys))
-        put = writer.put
-        fetch = self._one_by_one(keys, scope)
+        dataset, stream = self.dataset, self._open_stream(keys, scope)
+        slots: Slots | None = None
         for offset, key in enumerate(keys):
             scope.offset = offset
             scope.key = key
             scope.generator = None
             scope.stage = FETCH
-            sample = fetch(key)
+            sample = dataset[key] if stream is None else next(stream)
             scope.stage = COLLATE
-            put(sample, key)
+            if slots is None:
+                slots = collate.begin(sample, keys)
+                put = slots.put
+            put(sample, offset)
         scope.leave_samples(COLLATE)
-        return writer.finish()
+        assert slots is not None  # a ticket has at least one key
+        return slots.finish(len(keys))
 
     def _fetch_each(self, keys: list[Any], scope: SampleScope) -> list[Any]:
-        fetch = self._one_by_one(keys, scope)
+        dataset, stream = self.dataset, self._open_stream(keys, scope)
         samples = []
         for offset, key in enumerate(keys):
             scope.offset = offset
             scope.key = key
             scope.generator = None
-            samples.append(fetch(key))
+            samples.append(dataset[key] if stream is None else next(stream))
         return samples
 
-    def _one_by_one(self, keys: list[Any], scope: SampleScope) -> Callable[[Any], Any]:
-        """What returns the samples of ``keys`` if it is called for each of them in order."""
+    def _open_stream(self, keys: list[Any], scope: SampleScope) -> Iterator[Any] | None:
+        """Return what gives the samples of ``keys`` in order, if the dataset has such a thing."""
         scope.stage = FETCH
-        if self._stream is None:
-            return self._fetch_one
-        samples = iter(self._stream(keys))
-        return lambda key: next(samples)
+        return None if self._stream is None else iter(self._stream(keys))
 
     def _collate_read(self, ticket: Ticket, samples: list[Any], scope: SampleScope) -> Any:
         scope.leave_samples(COLLATE)
@@ -163,7 +160,7 @@ class Kitchen:
             elif self._fetch_many is not None:
                 (sample,) = fetch_list(self.dataset, self._fetch_many, [key])
             else:
-                sample = self._fetch_one(key)
+                sample = self.dataset[key]
             if self._collate is not None:
                 scope.stage = COLLATE
                 self._collate(sample if self._single else [sample])

@@ -216,17 +216,17 @@ def test_a19_a_larger_later_sample_is_an_error_and_writes_nowhere_else(run_scrip
         from nogil_loader.errors import CollateError
 
         for small, large in (((4,), (400_000,)), ((2, 2), (2, 200_000)), ((400_000,), (4,)), ((4,), (1,))):
-            writer = default_collate.writer(3)
-            writer.put(np.zeros(small), 0)
+            slots = default_collate.begin(np.zeros(small), range(3))
+            slots.put(np.zeros(small), 0)
             canary = np.full(500_000, 7.0)
             try:
-                writer.put(np.ones(large), 1)
+                slots.put(np.ones(large), 1)
             except CollateError as error:
                 assert error.shapes == (small, large), error.shapes
             else:
                 raise AssertionError("no error")
             assert (canary == 7.0).all()
-            assert not writer.finish().any()
+            assert not slots.finish(1).any()
         """
     )
     assert result.returncode == 0, result.stderr
@@ -268,17 +268,17 @@ def test_a_batch_of_one_is_a_copy_too(elements: int) -> None:
 
 def test_a_dataset_may_reuse_one_buffer_for_all_samples() -> None:
     buffer = np.empty(5)
-    writer = default_collate.writer(3)
-    for index in range(3):
-        buffer[:] = index
-        writer.put(buffer, index)
-    assert writer.finish().tolist() == [[0] * 5, [1] * 5, [2] * 5]
+    slots = default_collate.begin(buffer, range(3))
+    for position in range(3):
+        buffer[:] = position
+        slots.put(buffer, position)
+    assert slots.finish(3).tolist() == [[0] * 5, [1] * 5, [2] * 5]
 
 
 def test_a_trimmed_batch_pickles_to_its_own_size() -> None:
-    writer = default_collate.writer(1000)
-    writer.put(np.zeros(1000), 0)
-    assert len(pickle.dumps(writer.finish())) < 10_000
+    slots = default_collate.begin(np.zeros(1000), range(1000))
+    slots.put(np.zeros(1000), 0)
+    assert len(pickle.dumps(slots.finish(1))) < 10_000
 
 
 @pytest.mark.parametrize("collate", [default_collate, pad_collate(returns="values"), pack_collate()])

@@ -14,14 +14,14 @@ from nogil_loader.errors import CollateError
 def failure(
     samples: list[Any], indices: list[Any], collate: DefaultCollate = default_collate
 ) -> CollateError:
-    """Return the error, after checking that writer and whole-list collation raise the same."""
+    """Return the error, after checking that collation one by one and of the whole list raise the same."""
     with pytest.raises(CollateError) as at_once:
         collate.collate(samples, indices)
-    writer = collate.writer(len(samples))
     with pytest.raises(CollateError) as one_by_one:
-        for sample, index in zip(samples, indices, strict=True):
-            writer.put(sample, index)
-        writer.finish()
+        slots = collate.begin(samples[0], indices)
+        for position, sample in enumerate(samples):
+            slots.put(sample, position)
+        slots.finish(len(samples))
     assert str(at_once.value) == str(one_by_one.value)
     assert vars(at_once.value) == vars(one_by_one.value)
     return at_once.value
@@ -84,7 +84,7 @@ def test_a14_an_empty_batch_is_named_as_such() -> None:
     with pytest.raises(ValueError, match="empty batch"):
         default_collate.collate([], [])
     with pytest.raises(CollateError, match="empty batch"):
-        default_collate.writer(4).finish()
+        default_collate.begin(0, [])
 
 
 def test_a16_lists_of_different_lengths_are_never_truncated() -> None:

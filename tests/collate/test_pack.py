@@ -38,10 +38,10 @@ def test_offsets_lead_to_every_sample() -> None:
 @pytest.mark.parametrize("lengths", [[1, 1000, 1], [0, 5], [1000, 0, 0, 0], [0, 0]])
 def test_memory_grows_with_what_comes_and_shrinks_to_what_came(lengths: list[int]) -> None:
     samples = [np.full(length, length, np.float32) for length in lengths]
-    writer = pack_collate().writer(len(samples))
-    for index, sample in enumerate(samples):
-        writer.put(sample, index)
-    values, _ = writer.finish()
+    slots = pack_collate().begin(samples[0], range(len(samples)))
+    for position, sample in enumerate(samples):
+        slots.put(sample, position)
+    values, _ = slots.finish(len(samples))
     np.testing.assert_array_equal(values, np.concatenate(samples))
     held = values if values.base is None else values.base
     assert held.nbytes <= 1.25 * values.nbytes + 64

@@ -82,10 +82,10 @@ def test_collate_equals_np_stack_for_any_dtype_shape_and_memory(
     samples: list[np.ndarray[Any, Any]], one_by_one: bool
 ) -> None:
     if one_by_one:
-        writer = default_collate.writer(len(samples) + 2)
-        for index, sample in enumerate(samples):
-            writer.put(sample, index)
-        batch = writer.finish()
+        slots = default_collate.begin(samples[0], range(len(samples) + 2))
+        for position, sample in enumerate(samples):
+            slots.put(sample, position)
+        batch = slots.finish(len(samples))
     else:
         batch = default_collate(samples)
     native = samples[0].dtype.newbyteorder("=")
@@ -143,10 +143,10 @@ def test_any_tree_keeps_its_types_and_collates_leaf_by_leaf(
 ) -> None:
     samples = [make(at) for at in range(count)]
     assert_stacked(collate(samples), samples)
-    writer = collate.writer(count)
-    for index, sample in enumerate(samples):
-        writer.put(sample, index)
-    assert_stacked(writer.finish(), samples)
+    slots = collate.begin(samples[0], range(count))
+    for position, sample in enumerate(samples):
+        slots.put(sample, position)
+    assert_stacked(slots.finish(count), samples)
 
 
 @st.composite
@@ -175,10 +175,10 @@ def test_padded_and_packed_rows_give_every_sample_back(
         pack_collate(max_length=max_length),
     ):
         if one_by_one:
-            writer = collate.writer(len(samples))
-            for index, sample in enumerate(samples):
-                writer.put(sample, index)
-            results.append(writer.finish())
+            slots = collate.begin(samples[0], range(len(samples)))
+            for position, sample in enumerate(samples):
+                slots.put(sample, position)
+            results.append(slots.finish(len(samples)))
         else:
             results.append(collate(samples))
     (values, lengths), (packed, offsets) = results

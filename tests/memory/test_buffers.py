@@ -74,11 +74,11 @@ def test_a28_a_batch_of_more_than_2_to_31_elements_is_right_to_its_last_bytes(ru
         import numpy as np
         from nogil_loader.collate import default_collate
         sample = np.zeros(22_000_000, np.uint8)
-        writer = default_collate.writer(100)
+        slots = default_collate.begin(sample, range(100))
         for at in range(100):
             sample[-2:] = at, 200 + at % 50
-            writer.put(sample, at)
-        batch = writer.finish()
+            slots.put(sample, at)
+        batch = slots.finish(100)
         assert batch.size == 2_200_000_000
         assert batch[:, -2:].tolist() == [[at, 200 + at % 50] for at in range(100)]
         assert batch.reshape(-1)[-1] == 249
