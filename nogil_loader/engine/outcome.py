@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from nogil_loader.errors import describe, describe_exception
 
@@ -58,6 +58,11 @@ class Failure:
 
 Outcome = Loaded | Failure
 
+_TRACEBACK: Any = BaseException.__traceback__
+_CAUSE: Any = BaseException.__cause__
+_CONTEXT: Any = BaseException.__context__
+_MEMBERS: Any = BaseExceptionGroup.exceptions
+
 
 @dataclass(frozen=True, repr=False)
 class SkipRecord:
@@ -97,7 +102,7 @@ def detach_traceback(error: BaseException | None) -> str:
     except BaseException as failure:  # noqa: BLE001 - printing an exception runs its own code
         text = f"<not printable: {type(failure).__name__}>"
     for link in _chain(error):
-        link.__traceback__ = None
+        _TRACEBACK.__set__(link, None)
     return text
 
 
@@ -107,7 +112,7 @@ def clear_locals(error: BaseException | None) -> None:
     Frames refer to their callers, so these are cleared as well; what still runs is left alone.
     """
     for link in _chain(error):
-        trace = link.__traceback__
+        trace = _TRACEBACK.__get__(link)
         while trace is not None:
             frame: FrameType | None = trace.tb_frame
             while frame is not None:
@@ -120,7 +125,8 @@ def clear_locals(error: BaseException | None) -> None:
 def _chain(error: BaseException | None) -> list[BaseException]:
     """An exception with its causes, contexts and the members of groups.
 
-    Truth and equality of exceptions are user code, so they are only ever compared by identity.
+    An exception's truth, equality, class and even its attributes may be user code that raises. So exceptions
+    are compared by identity, told by type, and read through the attributes of ``BaseException`` itself.
     """
     found: dict[int, BaseException] = {}
     links: list[BaseException | None] = [error]
@@ -129,8 +135,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
         if link is None or id(link) in found:
             continue
         found[id(link)] = link
-        links += [link.__cause__, link.__context__]
-        # By type: isinstance() asks the object, which may be of a class that answers by raising.
+        links += [_CAUSE.__get__(link), _CONTEXT.__get__(link)]
         if issubclass(type(link), BaseExceptionGroup):
-            links += cast("BaseExceptionGroup[BaseException]", link).exceptions
+            links += _MEMBERS.__get__(link)
     return list(found.values())

@@ -82,8 +82,8 @@ def sample_rng(index: Hashable = _NO_SAMPLE) -> np.random.Generator:
         return _generator(scope.seed, scope.epoch, index)
     if scope.key is _NO_SAMPLE:
         raise RuntimeError(
-            "sample_rng() does not know which sample is meant here, since a whole batch is being loaded "
-            "(__getitems__ or collate_fn); pass the dataset index: sample_rng(index)"
+            "sample_rng() knows which sample is meant only while that sample is loaded by itself, not in "
+            "__getitems__, collate_fn, worker_init_fn or an iterable's __iter__; pass the index: sample_rng(index)"
         )
     if scope.generator is None:
         scope.generator = _generator(scope.seed, scope.epoch, scope.key)
