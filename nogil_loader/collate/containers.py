@@ -81,14 +81,14 @@ class MappingSlots(Slots):
 class SequenceSlots(Slots):
     """Lists, tuples or named tuples of one length, item by item."""
 
-    __slots__ = ("_blank", "_class", "_count", "_fields", "_nodes", "_path", "_puts", "_roster")
+    __slots__ = ("_blank", "_class", "_count", "_fields", "_items", "_nodes", "_path", "_roster")
 
     def __init__(self, first: Sequence[Any], path: str, roster: Roster, build: Build) -> None:
         self._class = first.__class__
         self._fields = getattr(first, "_fields", None)
         keys: Iterable[Any] = self._fields if self._fields is not None else range(len(first))
         self._nodes = [build(item, child_path(path, key)) for key, item in zip(keys, first, strict=True)]
-        self._puts = [node.put for node in self._nodes]
+        self._items = [(at, node.put) for at, node in enumerate(self._nodes)]
         self._count = len(self._nodes)
         self._blank = _blank_sequence(first)
         self._path = path
@@ -99,8 +99,8 @@ class SequenceSlots(Slots):
             self._compare(sample, position)
         if len(sample) != self._count:
             raise self._roster.wrong_length(self._path, position, len(sample), self._count)
-        for put, item in zip(self._puts, sample, strict=True):
-            put(item, position)
+        for at, put in self._items:
+            put(sample[at], position)
 
     def put_all(self, values: Sequence[Any]) -> None:
         if set(map(type, values)) == {self._class} and set(map(len, values)) == {self._count}:

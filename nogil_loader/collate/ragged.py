@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
+from numpy import ndarray
 
 from nogil_loader.collate.kinds import kind_of
 from nogil_loader.collate.roster import Roster
@@ -68,7 +69,7 @@ class PackedSlots(Slots):
         "_offsets",
         "_path",
         "_roster",
-        "_rows",
+        "_view",
     )
 
     def __init__(self, path: str, roster: Roster, max_length: int | None) -> None:
@@ -76,12 +77,31 @@ class PackedSlots(Slots):
         self._roster = roster
         self._max_length = max_length
         self._offsets = [0] * (roster.size + 1)
+        self._forget()
+
+    def _forget(self) -> None:
         self._array: npt.NDArray[Any] | None = None  # until a sample has a dtype, which an empty list has not
+        self._held_length = -1
 
     def put(self, value: Any, position: int) -> None:
+        if value.__class__ is ndarray:
+            try:
+                length = len(value)
+                if length <= self._held_length:
+                    offsets = self._offsets
+                    begin = offsets[position]
+                    end = begin + length
+                    self._view[begin:end] = value
+                    offsets[position + 1] = end
+                    return
+            except (TypeError, ValueError):  # no dimensions; other ones, another dtype, no room for it
+                pass
+        self._put_checked(value, position)
+
+    def _put_checked(self, value: Any, position: int) -> None:
         if (
             self._array is None
-            or value.__class__ is not np.ndarray
+            or value.__class__ is not ndarray
             or value.dtype is not self._dtype
             or value.ndim != self._ndim
             or (self._item_shape and value.shape[1:] != self._item_shape)
@@ -95,17 +115,11 @@ class PackedSlots(Slots):
         if end > begin:
             if end > self._capacity:
                 self._grow(begin, end)
-            if end - begin <= self._held_length:
-                try:
-                    self._rows[begin:end] = value
-                    return
-                except ValueError:  # misaligned memory, which memoryview takes for another type
-                    pass
             self._array[begin:end] = value  # type: ignore[index]
 
     def put_all(self, values: Sequence[Any]) -> None:
         first = values[0]
-        if self._max_length is None and set(map(type, values)) == {np.ndarray} and first.ndim:
+        if self._max_length is None and set(map(type, values)) == {ndarray} and first.ndim:
             same_dtype = {id(first.dtype)} == set(map(id, map(_dtype_of, values)))
             if same_dtype and first.dtype.isnative:
                 try:
@@ -113,7 +127,7 @@ class PackedSlots(Slots):
                     self._start(first, offsets[-1])
                     np.concatenate(values, out=self._array)
                 except (TypeError, ValueError):
-                    self._array = None  # dimensions or shapes differ: put() finds out where
+                    self._forget()  # dimensions or shapes differ: put() finds out where
                 else:
                     self._offsets = offsets
                     return
@@ -143,7 +157,7 @@ class PackedSlots(Slots):
                 raise self._roster.refused(
                     self._path, position, "is a list without a common number type", "return an array"
                 )
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, ndarray):
             raise self._roster.wrong_kind(self._path, position, value, "a ragged array")
         return plain_array(value, self._path, position, self._roster)
 
@@ -168,14 +182,14 @@ class PackedSlots(Slots):
 
     def _use(self, array: npt.NDArray[Any]) -> None:
         self._array = array
-        self._rows: Any = array
         self._capacity = len(array)
-        self._held_length = 0
-        # memoryview takes half of the time that numpy needs for a slice, but has no datetimes, keeps the GIL
-        # and knows one dimension only.
+        # memoryview takes a third of the time that numpy needs for a slice, and refuses by itself what does not
+        # fit. But it has no datetimes, keeps the GIL and knows one dimension only.
         if array.ndim == 1 and array.dtype.kind in "biufc":
-            self._rows = memoryview(cast(Any, array))
+            self._view: Any = memoryview(cast(Any, array))
             self._held_length = HELD_COPY_LIMIT // array.itemsize
+            if self._max_length is not None:
+                self._held_length = min(self._held_length, self._max_length)
 
     def packed(self, count: int) -> Packed:
         """Return the first ``count`` samples without gaps; memory beyond them may still belong to the array."""

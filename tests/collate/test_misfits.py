@@ -123,10 +123,25 @@ def test_missing_and_extra_keys_are_named() -> None:
     assert "lacks 'y' and has 'z' in addition" in str(error)
 
 
-def test_an_int_too_large_for_64_bits_is_named_with_its_index() -> None:
-    error = failure([{"id": 1}, {"id": 2**63}], [3, 4])
+@pytest.mark.parametrize("first", [1, np.int64(1)])
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
+def test_an_int_that_64_bits_hold_without_a_sign_is_named_and_sent_there(first: Any, value: int) -> None:
+    error = failure([{"id": first}, {"id": value}], [3, 4])
     assert (error.path, error.indices) == ("id", (4,))
-    assert "np.uint64" in str(error)
+    assert f"is {value}, which int64 cannot hold" in str(error)
+    assert "np.uint64(value)" in str(error)
+    assert default_collate([np.uint64(1), np.uint64(value)]).tolist() == [1, value]
+
+
+@pytest.mark.parametrize("first", [1, np.int64(1)])
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, pytest.param(10**5000, id="5001 digits")])
+def test_an_int_that_no_64_bits_hold_is_not_sent_to_them(first: Any, value: int) -> None:
+    error = failure([{"id": first}, {"id": value}], [3, 4])
+    assert (error.path, error.indices) == ("id", (4,))
+    assert "which int64 cannot hold" in str(error)
+    assert "uint64" not in str(error)
+    assert "hex(value)" in str(error)
+    assert [int(kept, 16) for kept in default_collate([hex(1), hex(value)])] == [1, value]
 
 
 def test_outside_a_loader_positions_stand_for_indices() -> None:

@@ -249,9 +249,14 @@ def test_strided_big_endian_and_read_only_rows_are_padded() -> None:
     ],
 )
 def test_rows_that_do_not_fit_are_refused_with_their_index(samples: list[Any]) -> None:
-    with pytest.raises(CollateError) as caught:
+    with pytest.raises(CollateError) as at_once:
         pad_collate().collate(samples, ["first", "second"])
-    assert caught.value.indices[-1] == "second"
+    assert at_once.value.indices[-1] == "second"
+    slots = pad_collate().begin(samples[0], ["first", "second"])
+    slots.put(samples[0], 0)
+    with pytest.raises(CollateError) as one_by_one:
+        slots.put(samples[1], 1)
+    assert str(one_by_one.value) == str(at_once.value)
 
 
 def test_padding_agrees_with_the_default_where_nothing_is_ragged() -> None:
