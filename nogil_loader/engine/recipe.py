@@ -114,6 +114,7 @@ class Kitchen:
                 slots = collate.begin(sample, keys)
                 put = slots.put
             put(sample, offset)
+            del sample  # not to be held while the next one is made
         scope.leave_samples(COLLATE)
         assert slots is not None  # a ticket has at least one key
         return slots.finish(len(keys))
