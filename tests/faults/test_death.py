@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import email.message
 import io
+import itertools
 import subprocess
 import threading
 import traceback
@@ -336,7 +337,7 @@ def test_a_state_taken_after_a_death_resumes_at_what_was_not_delivered(
     other = new(Trap(raises(ValueError), at={}))
     other.load_state_dict(state)
     assert sorted(indices(batch) for batch in other) == sorted(after)
-    assert sorted(sum(before + after, [])) == list(range(40))
+    assert sorted(itertools.chain(*before, *after)) == list(range(40))
     if in_order:
         undisturbed = new(Trap(raises(ValueError), at={}))
         assert before + after == [indices(batch) for batch in undisturbed]
@@ -353,7 +354,7 @@ def test_objects_that_other_loaders_use_as_signals_are_ordinary_samples(workers:
         def __getitem__(self, index: int) -> Any:
             return values[index]
 
-    assert [batch for batch in DataLoader(Values(), batch_size=None, num_workers=workers)] == values
+    assert list(DataLoader(Values(), batch_size=None, num_workers=workers)) == values
     received = list(DataLoader(Values(), num_workers=workers, collate_fn=lambda samples: samples[0]))
     assert all(one is other for one, other in zip(received, values, strict=True))
 
