@@ -6,6 +6,7 @@ building or printing an error never fails, whatever the objects it describes do 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -199,6 +200,13 @@ def _is_bound_to_its_thread(error: BaseException) -> bool:
     """Whether a sqlite3 object was used in a thread other than the one that made it."""
     kind = type(error)
     return (kind.__module__, kind.__name__) == ("sqlite3", "ProgrammingError") and "same thread" in str(error)
+
+
+def copy_without_traceback(error: DeadWorkerError) -> DeadWorkerError:
+    """Return a copy that does not keep the frames alive through which the error was raised."""
+    twin = copy.copy(error)
+    twin.__cause__ = error.__cause__
+    return twin
 
 
 class WorkerTimeoutError(DeadWorkerError, TimeoutError):

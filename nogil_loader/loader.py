@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -26,12 +26,13 @@ from nogil_loader.engine.source import TicketSource, resolve_source
 from nogil_loader.engine.staff import Staff
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.threaded import ThreadCrew
-from nogil_loader.errors import DeadWorkerError
+from nogil_loader.errors import DeadWorkerError, LoaderError, copy_without_traceback
+from nogil_loader.fixed import Fixed
 from nogil_loader.plan import LoaderState
 from nogil_loader.policies import FailurePolicy
 
 
-class DataLoader(Iterable[Any]):
+class DataLoader(Fixed, Iterable[Any]):
     """Iterates a dataset in batches that worker threads load ahead.
 
     Argument names and meanings are those of ``torch.utils.data.DataLoader`` where torch has them.
@@ -149,6 +150,8 @@ class DataLoader(Iterable[Any]):
         self.worker_init_fn = worker_init_fn
         self.clone_dataset = clone_dataset
         self.generator = generator
+        self.multiprocessing_context = multiprocessing_context
+        self.pin_memory_device = pin_memory_device
         self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
         self._staff = Staff(
             dataset,
@@ -169,6 +172,7 @@ class DataLoader(Iterable[Any]):
         self._death: DeadWorkerError | None = None
         self._iterators: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
         _loaders.add(self)
+        self._settle()
 
     # Iterating
 
@@ -178,8 +182,10 @@ class DataLoader(Iterable[Any]):
         Raises:
             DeadWorkerError: A worker died earlier and the loader was not rebuilt since.
         """
+        if sys.is_finalizing():
+            raise LoaderError("Python is shutting down, and no threads can be started any more")
         if self._death is not None:
-            raise _copy(self._death)
+            raise copy_without_traceback(self._death)
         with self._lock:
             beginning = self._epochs.begin(self._source.nothing_received())
         try:
@@ -232,7 +238,7 @@ class DataLoader(Iterable[Any]):
             current.finished = True
             return self._staff.keep(crew)
         if isinstance(ending, DeadWorkerError):
-            self._death = _copy(ending)
+            self._death = copy_without_traceback(ending)
         return False
 
     def __len__(self) -> int:
@@ -278,7 +284,7 @@ class DataLoader(Iterable[Any]):
         self._source.check_resume(state, self.seed if self._seed_given else None)
         with self._lock:
             self._source = self._source.with_seed(state.seed)
-            self.seed = state.seed
+            object.__setattr__(self, "seed", state.seed)
             self._epochs.load(state)
 
     # Health
@@ -336,13 +342,6 @@ class DataLoader(Iterable[Any]):
             f"{type(self).__name__}({type(self.dataset).__name__}, batch_size={self.batch_size}, "
             f"num_workers={self.num_workers}, seed={self.seed}, on_failure={self.failure_policy})"
         )
-
-
-def _copy(error: DeadWorkerError) -> DeadWorkerError:
-    """A copy without the traceback, which would keep the consumer's frames alive as long as the loader."""
-    twin = copy.copy(error)
-    twin.__cause__ = error.__cause__
-    return twin
 
 
 _loaders: weakref.WeakSet[DataLoader] = weakref.WeakSet()

@@ -31,7 +31,7 @@ def resolve_workers(value: Any) -> int:
             raise ValueError(f"num_workers={value!r}: expected an integer ≥ 0 or 'auto'")
         return available_cpus()
     try:
-        return as_count("num_workers", value, least=0)
+        return as_count("num_workers", value, least=0, most=MAX_WORKERS)
     except TypeError as error:
         raise TypeError(f"{error} (or 'auto')") from None
 
@@ -64,12 +64,20 @@ def resolve_seed(seed: Any, generator: Any) -> tuple[int, bool]:
     )
 
 
+# More threads than any machine has a use for: what is above is a typing error that would take minutes to start.
+MAX_WORKERS = 4096
+
+
 def check_callable(name: str, value: Any) -> None:
     """Refuse what cannot be called.
 
     Raises:
-        TypeError: ``value`` is neither None nor callable.
+        TypeError: ``value`` is neither None nor callable, or is a collation that was not made yet.
     """
+    if isinstance(value, type) and issubclass(value, DefaultCollate):
+        raise TypeError(
+            f"{name}={value.__name__}: call it first, with its options or none: {value.__name__}()"
+        )
     if value is not None and not callable(value):
         raise TypeError(f"{name}={describe(value, 100)}: expected a callable, not {type(value).__name__}")
 

@@ -44,11 +44,11 @@ class FailurePolicy:
             object.__setattr__(self, "skip", as_count("FailurePolicy.skip", self.skip, least=0))
 
     def skip_allowance(self, planned: int) -> int:
-        """How many samples out of ``planned`` may be left out."""
+        """How many samples out of ``planned`` may be left out; by a share, never all of them."""
         if isinstance(self.skip, int):
             return self.skip
         # Of the decimal that was written: in binary, 7 % of 100 is a little more than 7 and would round up.
-        return math.ceil(Fraction(repr(self.skip)) * planned)
+        return min(math.ceil(Fraction(repr(self.skip)) * planned), max(planned - 1, 0))
 
     @classmethod
     def of(cls, value: FailurePolicy | str) -> FailurePolicy:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nogil_loader.checks import as_count, as_flag, as_seconds
+from tests.naming import told
 
 
 class UnprintableValue:
@@ -29,7 +30,7 @@ def test_f01_integers_of_any_kind_are_counts(value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [True, False, np.True_, np.array(True), 2.0, np.float32(2), "4", b"4", None, [2], np.array([2]), 1j],
-    ids=repr,
+    ids=told,
 )
 def test_f01_what_is_no_integer_is_a_type_error_with_name_and_value(value: Any) -> None:
     with pytest.raises(TypeError) as caught:
@@ -71,7 +72,7 @@ def test_a_count_is_accepted_exactly_when_it_is_in_range(value: int, least: int,
 @pytest.mark.parametrize(
     "value",
     [0, 1, 1.5, np.float32(1.5), np.int64(3), np.array(0.5), Decimal("0.5"), Fraction(1, 2)],
-    ids=repr,
+    ids=told,
 )
 def test_numbers_of_any_kind_are_seconds(value: Any) -> None:
     seconds = as_seconds("timeout", value)
@@ -80,7 +81,7 @@ def test_numbers_of_any_kind_are_seconds(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [True, np.True_, "1", b"1", bytearray(b"1"), None, 1j, [1.0], np.datetime64("2020")], ids=repr
+    "value", [True, np.True_, "1", b"1", bytearray(b"1"), None, 1j, [1.0], np.datetime64("2020")], ids=told
 )
 def test_what_is_no_number_is_no_time(value: Any) -> None:
     with pytest.raises(TypeError) as caught:
@@ -99,7 +100,7 @@ def test_python_and_numpy_bools_are_flags(value: Any) -> None:
     assert as_flag("shuffle", value) is True
 
 
-@pytest.mark.parametrize("value", [0, 1, "yes", None, np.int64(1), []], ids=repr)
+@pytest.mark.parametrize("value", [0, 1, "yes", None, np.int64(1), []], ids=told)
 def test_what_is_only_truthy_is_no_flag(value: Any) -> None:
     with pytest.raises(TypeError) as caught:
         as_flag("drop_last", value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
+import pickle
 import threading
 import warnings
 from collections.abc import Iterator
@@ -14,7 +16,9 @@ import pytest
 
 import nogil_loader as nl
 import nogil_loader.torch as nl_torch
+from nogil_loader.plan import SequentialSampler
 from tests.loading import Numbers, Stream, samples_of
+from tests.naming import told
 
 
 class NeitherNor:
@@ -82,7 +86,9 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
 
 def _label(value: Any) -> str:
     return (
-        value if isinstance(value, str) else getattr(value, "__name__", f"{type(value).__name__} {value!r}")
+        value
+        if isinstance(value, str)
+        else getattr(value, "__name__", f"{type(value).__name__} {told(value)}")
     )
 
 
@@ -318,3 +324,32 @@ def test_pin_memory_without_an_accelerator_warns_once_and_goes_on() -> None:
     (warning,) = caught
     assert "pin_memory=True" in str(warning.message)
     assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "num_workers", "collate_fn", "dataset", "sampler", "seed"])
+def test_an_argument_cannot_be_changed_behind_the_loaders_back(name: str) -> None:
+    loader = nl.DataLoader(Numbers(4), batch_size=2)
+    with pytest.raises(AttributeError, match=f"^{name}=.*make a new one"):
+        setattr(loader, name, 3)
+    loader.tag = "mine"  # what is not an argument is the user's own
+
+
+@pytest.mark.parametrize("copy_it", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_f04_a_loader_says_that_it_cannot_be_copied_and_what_to_do(copy_it: Any) -> None:
+    with pytest.raises(TypeError, match=r"a DataLoader has threads .* state_dict\(\)"):
+        copy_it(nl.DataLoader(Numbers(4)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ({"collate_fn": nl.pad_collate}, r"collate_fn=PadCollate: call it first"),
+        ({"sampler": SequentialSampler}, r"sampler=SequentialSampler: this is the class itself"),
+        ({"batch_sampler": SequentialSampler}, r"batch_sampler=SequentialSampler: this is the class itself"),
+        ({"dataset": "train.csv"}, r"dataset='train.csv': expected a dataset, not str"),
+    ],
+    ids=told,
+)
+def test_f01_what_was_meant_to_be_made_first_is_refused(arguments: dict[str, Any], hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        nl.DataLoader(**{"dataset": Numbers(4), **arguments})

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import nogil_loader as nl
 from tests.loading import Counter, Stream, samples_of
+from tests.naming import told
 
 WORKERS = (0, 1, 2, 5)
 
@@ -279,7 +280,7 @@ def test_resuming_at_the_beginning_or_after_the_end_of_an_epoch_reads_over_nothi
 
 @pytest.mark.parametrize("num_workers", WORKERS)
 @pytest.mark.parametrize("breaks_at", [0, 1, 5, 9])
-@pytest.mark.parametrize("error", [ValueError("bad shard"), SystemExit(3), KeyError("x")], ids=repr)
+@pytest.mark.parametrize("error", [ValueError("bad shard"), SystemExit(3), KeyError("x")], ids=told)
 def test_an_iterable_that_raises_gives_what_came_before_and_then_an_error(
     num_workers: int, breaks_at: int, error: BaseException
 ) -> None:
@@ -429,3 +430,48 @@ def test_an_iterable_is_let_go_of_when_its_epoch_is_left() -> None:
         reference = weakref.ref(stream)
         del stream, loader
         assert reference() is None
+
+
+class Resetting:
+    """The hand-written form: its own iterator, which starts anew in ``__iter__``."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.position = 0
+
+    def __iter__(self) -> Resetting:
+        self.position = 0
+        return self
+
+    def __next__(self) -> int:
+        if self.position == self.length:
+            raise StopIteration
+        self.position += 1
+        return self.position - 1
+
+
+class Exhausted(Resetting):
+    """The same, but without starting anew."""
+
+    def __iter__(self) -> Exhausted:
+        return self
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("length", [0, 7])
+def test_b22_an_iterator_that_starts_anew_serves_every_epoch(workers: int, length: int) -> None:
+    loader = nl.DataLoader(Resetting(length), batch_size=3, num_workers=workers)
+    for _ in range(3):
+        assert [int(n) for batch in loader for n in batch] == list(range(length))
+    loader.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_b22_an_iterator_of_ones_own_that_has_nothing_more_to_give_is_no_empty_epoch(workers: int) -> None:
+    loader = nl.DataLoader(Exhausted(7), batch_size=3, num_workers=workers)
+    assert [int(n) for batch in loader for n in batch] == list(range(7))
+    with pytest.raises(nl.DeadWorkerError) as caught:
+        list(loader)
+    assert isinstance(caught.value.__cause__, nl.DatasetError)
+    assert "nothing more to give" in str(caught.value)
+    loader.close()

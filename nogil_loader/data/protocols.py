@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from nogil_loader.checks import as_count
@@ -97,6 +97,11 @@ def check_dataset(dataset: object, name: str = "dataset") -> None:
     """
     if isinstance(dataset, type):
         raise TypeError(f"{name}={dataset.__name__}: this is the class itself; pass an instance of it")
+    if isinstance(dataset, str | bytes):
+        raise TypeError(
+            f"{name}={describe(dataset, 200)}: expected a dataset, not {type(dataset).__name__}; samples would be "
+            f"its single characters"
+        )
     if is_map_style(dataset) or getattr(type(dataset), "__iter__", None) is not None:
         return
     kind = type(dataset).__name__
@@ -207,10 +212,17 @@ def fetch_list(dataset: Any, fetch: Callable[[Sequence[Any]], Any], keys: Sequen
     Raises:
         DatasetError: A wrong number of samples came back.
     """
-    samples = list(fetch(list(keys)))
+    fetched = fetch(list(keys))
+    kind = type(dataset).__name__
+    if isinstance(fetched, Mapping | Set | str | bytes) or not isinstance(fetched, Iterable):
+        raise DatasetError(
+            f"{kind}.__getitems__ was asked for {len(keys)} samples and returned a {type(fetched).__name__}; it "
+            f"has to return a list with one sample for each index, in the same order"
+        )
+    samples = list(fetched)
     if len(samples) != len(keys):
         raise DatasetError(
-            f"{type(dataset).__name__}.__getitems__ was asked for {len(keys)} samples and returned "
+            f"{kind}.__getitems__ was asked for {len(keys)} samples and returned "
             f"{len(samples)}; it has to return one for each index, in the same order"
         )
     return samples

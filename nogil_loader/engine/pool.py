@@ -140,7 +140,9 @@ class WorkerPool:
         with self._lock:
             workers = list(self.workers)
         for worker in workers:
-            if not worker.buried and worker.is_dead():
+            if worker.abandoned and not run.ledger.dead:
+                self.replace(worker)  # an interrupt came before that was done
+            elif not worker.buried and worker.is_dead():
                 self.bury(worker, None)
         marks = [(worker, worker.mark) for worker in workers if not worker.buried]
         for worker in self._watchdog.stuck(time.monotonic(), marks):
@@ -207,14 +209,14 @@ class WorkerPool:
         full = len(self._abandoned) >= ABANDONED_PER_WORKER * len(self.workers)
         worker.abandoned = True
         verdict = run.fail(lease, failure, final=full)
-        if verdict is Verdict.STALE:
-            worker.abandoned = False
+        if verdict is Verdict.STALE and worker.lease is not lease:
+            worker.abandoned = False  # it got on in this very moment
             return
         self._abandoned.append(worker)
         run.abandoned += 1
-        worker.buried = True
-        if verdict is Verdict.REBUILD:
+        if verdict is not Verdict.FATAL:
             self.replace(worker)
+        worker.buried = True
 
     # The end
 

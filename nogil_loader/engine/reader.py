@@ -50,8 +50,8 @@ class Reading:
         """Read and plan one ticket. What the iterable raises passes through."""
         ticket = self.source.read()
         if ticket is None:
-            self.done = True
             self.run.end_plan()
+            self.done = True
             return
         self.run.plan(ticket)
         self.source.advance(ticket)
@@ -67,8 +67,8 @@ class Reading:
             source.reopen(failure.cause)
             logger.info("the iterable is opened anew at sample %d: %s", source.position, failure.describe())
             return
-        self.done = True
         self.run.fail_plan(source.position, source.number, failure)
+        self.done = True
 
     def failure(self, cause: BaseException | None, kind: str = "raised", stack: str = "") -> Failure:
         """Describe what happened to the sample that is being read."""

@@ -207,8 +207,8 @@ class StreamingSource:
         if promised is not None and promised != came and not self.warned_length:
             self.warned_length = True
             warn(
-                f"len({type(self.dataset).__name__}) is {promised}, but it gave {came} samples; all of them were "
-                f"delivered, only len(loader) and progress totals are off"
+                f"len({type(self.dataset).__name__}) is {promised}, but it gave {came} samples; it was read to "
+                f"its end all the same, only len(loader) and progress totals are off"
             )
 
 

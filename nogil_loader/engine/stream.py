@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 from nogil_loader.engine.ticket import Ticket
-from nogil_loader.errors import DatasetError
+from nogil_loader.errors import DatasetError, describe_exception
 
 _NOTHING: Any = object()
 
 
 class IteratorMemory:
-    """Remembers the last iterator of an iterable, to notice when the same one is handed out again."""
+    """Remembers the last iterator of an iterable, to notice when the same one is handed out again.
+
+    Attributes:
+        gave_samples: Whether the iterable has given anything yet.
+    """
 
     def __init__(self) -> None:
+        self.gave_samples = False
         self._last: Any = None
 
     def is_used(self, iterator: Iterator[Any]) -> bool:
@@ -68,6 +74,7 @@ class StreamSource:
         self._iterator: Iterator[Any] | None = None
         self._why: BaseException | None = None
         self._closed = False
+        self._again = False
 
     def read(self) -> Ticket | None:
         """Read the next ticket, None at the end. What user code raises passes through; see ``reopen``."""
@@ -79,11 +86,14 @@ class StreamSource:
             self.at = self.position + len(samples)
             sample = next(iterator, _NOTHING)
             if sample is _NOTHING:
+                if self._again and self.at == 0 and self._memory.gave_samples:
+                    raise self._used_up()
                 self.ended = True
                 self.read_samples = self.position + len(samples)
                 self._iterator = None
                 break
             samples.append(sample)
+            self._memory.gave_samples = True
         self.at = None
         if not samples or (self._drop_last and len(samples) < self._size):
             return None
@@ -116,12 +126,9 @@ class StreamSource:
             iterator: Iterator[Any] = iter(self._dataset)
         except StopIteration as error:
             raise DatasetError(f"{type(self._dataset).__name__}.__iter__ raised StopIteration") from error
-        if self._memory.is_used(iterator):
-            raise DatasetError(
-                f"iter() of the {type(self._dataset).__name__} returned the same iterator as before, which was "
-                f"read already, so there is nothing left to read; an iterable dataset has to return a new "
-                f"iterator each time (make __iter__ a generator function)"
-            ) from self._why
+        self._again = self._memory.is_used(iterator)
+        if self._again and not _may_start_anew(iterator):
+            raise self._used_up()
         for skipped in range(self.position):
             self.at = skipped
             if next(iterator, _NOTHING) is _NOTHING:
@@ -132,3 +139,22 @@ class StreamSource:
         self._iterator = iterator
         self._why = None
         return iterator
+
+    def _used_up(self) -> DatasetError:
+        kind = type(self._dataset).__name__
+        because = "" if self._why is None else f" It was opened anew after {describe_exception(self._why)}."
+        error = DatasetError(
+            f"iter() of the {kind} returned the same iterator as before, which has nothing more to give; an "
+            f"iterable dataset has to start anew each time (make __iter__ a generator function).{because}"
+        )
+        error.__cause__ = self._why
+        return error
+
+
+def _may_start_anew(iterator: Iterator[Any]) -> bool:
+    """Whether an iterator that is handed out again may have been reset by ``__iter__``.
+
+    A class of somebody's own may do that, and often does (``self.position = 0; return self``). Generators and the
+    iterators of Python itself cannot.
+    """
+    return isinstance(getattr(type(iterator), "__next__", None), FunctionType)

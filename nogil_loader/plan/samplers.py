@@ -161,6 +161,8 @@ def _is_scalar_integer(key: Any) -> bool:
 
 
 def _check_iterable(name: str, value: Any, expected: str) -> None:
+    if isinstance(value, type):
+        raise TypeError(f"{name}={value.__name__}: this is the class itself; pass an instance of it")
     # An object with the old protocol (__getitem__ and IndexError) is iterable too and has no __iter__.
     if not hasattr(value, "__iter__") and not hasattr(value, "__getitem__"):
         raise TypeError(f"{name}={describe(value, 200)}: expected {expected}, not {type(value).__name__}")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nogil_loader.collate import default_collate
 from nogil_loader.data import ArrayDataset, batched_fetch
+from tests.naming import told
 
 DTYPES = [
     *(
@@ -134,7 +135,7 @@ def test_it_reads_like_a_list(values: list[int], data: st.DataObject) -> None:
                 read(index)
 
 
-@pytest.mark.parametrize("index", [1.0, "1", None, slice(0, 2), [0, 1], (0, 1), np.array([0, 1])], ids=repr)
+@pytest.mark.parametrize("index", [1.0, "1", None, slice(0, 2), [0, 1], (0, 1), np.array([0, 1])], ids=told)
 def test_an_index_that_is_no_integer_is_refused_by_every_way_of_reading(index: Any) -> None:
     dataset = ArrayDataset(np.arange(3))
     take: Any = dataset.take
@@ -164,7 +165,7 @@ def test_what_has_no_rows_is_refused() -> None:
         ArrayDataset({})
 
 
-@pytest.mark.parametrize("value", [[1, 2], (1, 2), "abc", None, 3, iter([1])], ids=repr)
+@pytest.mark.parametrize("value", [[1, 2], (1, 2), "abc", None, 3, iter([1])], ids=told)
 def test_what_is_no_array_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"array 'x' of a dataset is .*expected an array, not"):
         ArrayDataset(x=value)

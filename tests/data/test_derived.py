@@ -26,6 +26,7 @@ from nogil_loader.data import (
     batched_fetch,
 )
 from tests.data.models import Batched, OneByOne, Unsized, double, every_kind
+from tests.naming import told
 
 SOURCES: list[Callable[[Sequence[Any]], Any]] = [
     list,
@@ -177,7 +178,7 @@ def test_what_needs_positions_refuses_a_mapping_at_once_and_says_what_to_do(comb
         combine(Unsized())
 
 
-@pytest.mark.parametrize("inner", [[1, 2, 3], OneByOne([1, 2, 3]), Batched([1, 2, 3])], ids=repr)
+@pytest.mark.parametrize("inner", [[1, 2, 3], OneByOne([1, 2, 3]), Batched([1, 2, 3])], ids=told)
 def test_copies_read_the_same_samples(inner: Any) -> None:
     for dataset in every_kind(inner):
         for other in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):

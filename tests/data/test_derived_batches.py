@@ -21,6 +21,7 @@ from nogil_loader.data import (
 )
 from nogil_loader.errors import DatasetError
 from tests.data.models import Batched, Forwarding, OneByOne, OneTooFew, double, every_kind
+from tests.naming import told
 
 
 def test_the_batched_fetch_passes_through_in_one_call() -> None:
@@ -33,7 +34,7 @@ def test_the_batched_fetch_passes_through_in_one_call() -> None:
         assert len(inner.asked) == 1, dataset
 
 
-@pytest.mark.parametrize("inner", [[1, 2, 3], OneByOne([1, 2, 3]), ArrayDataset(np.arange(3))], ids=repr)
+@pytest.mark.parametrize("inner", [[1, 2, 3], OneByOne([1, 2, 3]), ArrayDataset(np.arange(3))], ids=told)
 def test_there_is_no_batched_fetch_where_nothing_is_gained(inner: Any) -> None:
     for dataset in every_kind(inner):
         assert batched_fetch(dataset) is None, dataset

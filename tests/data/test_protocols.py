@@ -19,6 +19,7 @@ from nogil_loader.data import (
 )
 from nogil_loader.data.protocols import as_positional, check_map_style
 from tests.data.models import Batched, OneByOne, Stream, Unsized
+from tests.naming import told
 
 
 class Length:
@@ -49,7 +50,7 @@ def test_whatever_can_be_indexed_is_map_style(dataset: Any) -> None:
     check_map_style(dataset)
 
 
-@pytest.mark.parametrize("dataset", [Stream(), iter([1]), {1, 2}, (i for i in range(3))], ids=repr)
+@pytest.mark.parametrize("dataset", [Stream(), iter([1]), {1, 2}, (i for i in range(3))], ids=told)
 def test_what_can_only_be_iterated_is_a_dataset_but_not_map_style(dataset: Any) -> None:
     assert not is_map_style(dataset)
     check_dataset(dataset)
@@ -66,7 +67,7 @@ def test_a_getitem_switched_off_by_none_does_not_count() -> None:
         check_dataset(Off([1]))
 
 
-@pytest.mark.parametrize("dataset", [None, 3, object(), len], ids=repr)
+@pytest.mark.parametrize("dataset", [None, 3, object(), len], ids=told)
 def test_what_can_be_neither_indexed_nor_iterated_is_refused_with_what_is_missing(dataset: Any) -> None:
     with pytest.raises(TypeError, match=r"train=.*neither __getitem__ nor __iter__.*__len__"):
         check_dataset(dataset, "train")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nogil_loader.engine.stream import IteratorMemory, StreamSource
 from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import DatasetError
+from tests.naming import told
 
 
 class Letters:
@@ -170,7 +171,7 @@ def test_a_stop_iteration_of_iter_itself_is_no_end() -> None:
     assert isinstance(caught.value.__cause__, StopIteration)
 
 
-@pytest.mark.parametrize("iterator", [(n for n in range(9)), iter(range(9)), map(str, range(9))], ids=repr)
+@pytest.mark.parametrize("iterator", [(n for n in range(9)), iter(range(9)), map(str, range(9))], ids=told)
 def test_an_iterator_that_was_read_before_is_not_taken_for_a_new_one(iterator: Iterator[Any]) -> None:
     memory = IteratorMemory()
     first = StreamSource(iterator, batch_size=2, drop_last=False, start=0, memory=memory)
