@@ -34,9 +34,7 @@ POLICIES = ["raise", "rebuild", FailurePolicy(skip=1)]
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("kind", MAP_KINDS)
-@pytest.mark.parametrize(
-    "error", [MemoryError(), MemoryBudgetError("too large"), type("Own", (MemoryError,), {})()]
-)
+@pytest.mark.parametrize("error", [MemoryError(), MemoryBudgetError("too large")])
 def test_b28_memory_that_runs_out_once_leaves_no_trace(
     error: MemoryError, kind: str, workers: int, policy: Any
 ) -> None:
@@ -147,6 +145,6 @@ def test_a_retry_begins_without_the_samples_of_the_failed_try(workers: int) -> N
 
 
 def test_every_batch_may_run_out_of_memory_once() -> None:
-    trap = Trap(raises(MemoryError), at=range(0, 60, 3), times=MEMORY_RETRIES)
-    loader = DataLoader(Samples(60, trap), batch_size=3, num_workers=3)
-    assert [indices(batch) for batch in loader] == cut(60, 3)
+    trap = Trap(raises(MemoryError), at=range(0, 24, 3), times=MEMORY_RETRIES)
+    loader = DataLoader(Samples(24, trap), batch_size=3, num_workers=3)
+    assert [indices(batch) for batch in loader] == cut(24, 3)

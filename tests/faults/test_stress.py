@@ -52,7 +52,7 @@ class Chaos:
             if self._asked[index] > self._calls or dice.random() >= self._share:
                 return
             self.failures += 1
-        spring = RARE if dice.random() < 0.02 else dice.choice(SPRINGS)
+        spring = RARE if dice.random() < 0.01 else dice.choice(SPRINGS)
         spring(index)
 
 
@@ -72,7 +72,7 @@ def loader_of(kind: str, length: int, trap: Spring, **arguments: Any) -> DataLoa
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("kind", KINDS)
 def test_failures_inside_of_samples(kind: str, workers: int, seed: int) -> None:
-    length = 120 if kind == "stream" else 600
+    length = 80 if kind == "stream" else 400
     undisturbed = loader_of(kind, length, lambda index: None, num_workers=0)
     chaos = Chaos(seed, 0.25, 1 if kind == "stream" else 1000)
     loader = loader_of(kind, length, chaos, num_workers=workers, on_failure=FailurePolicy(rebuild=1000))
@@ -86,7 +86,7 @@ def test_failures_inside_of_samples(kind: str, workers: int, seed: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_that_are_killed_from_outside_at_any_moment(kind: str, workers: int, seed: int) -> None:
     dice = random.Random(seed)
-    length = 600
+    length = 240 if kind == "stream" else 600
     victims: set[threading.Thread] = set()
     killed_ones: set[threading.Thread] = set()
 
@@ -109,7 +109,7 @@ def test_threads_that_are_killed_from_outside_at_any_moment(kind: str, workers: 
                 if victim.is_alive():
                     kill(victim.ident)
         assert received == stream(undisturbed)
-    assert len(killed_ones) > 20
+    assert len(killed_ones) > 10
     loader.close()
 
 

@@ -31,7 +31,7 @@ from tests.faults.traps import (
 )
 
 # Short, since every test waits for it at least once; long against what a sample takes that is not stuck.
-TIMEOUT = 0.3
+TIMEOUT = 0.2
 
 
 class Gate:
