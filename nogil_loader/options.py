@@ -145,7 +145,7 @@ def resolve_output(output: str, collate_fn: Any, *, pin_memory: bool) -> Callabl
     elif output == "numpy" and ours:
         steps.append(to_numpy)
     if pin_memory and output != "numpy":
-        torch = require_torch()
+        torch = require_torch("pin_memory=True")
         if torch.cuda.is_available():
             steps.append(pin)
         else:

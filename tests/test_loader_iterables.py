@@ -475,3 +475,41 @@ def test_b22_an_iterator_of_ones_own_that_has_nothing_more_to_give_is_no_empty_e
     assert isinstance(caught.value.__cause__, nl.DatasetError)
     assert "nothing more to give" in str(caught.value)
     loader.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", [Resetting, Exhausted])
+def test_b22_an_iterator_of_ones_own_that_was_left_half_way_is_not_trusted(
+    kind: type[Resetting], workers: int
+) -> None:
+    """Nobody can tell whether it goes on where it is, which would lose samples without a word."""
+    loader = nl.DataLoader(kind(1000), batch_size=2, num_workers=workers)
+    for _ in loader:
+        break
+    with pytest.raises(nl.DeadWorkerError, match="left half-way"):
+        list(loader)
+    loader.close()
+
+
+class Hiccup(Exhausted):
+    """Raises once on the way."""
+
+    failed = False
+
+    def __next__(self) -> int:
+        if self.position == 5 and not self.failed:
+            self.failed = True
+            raise ConnectionError("hiccup")
+        return super().__next__()
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_g2_an_iterable_that_cannot_be_opened_anew_names_what_made_it_necessary(workers: int) -> None:
+    loader = nl.DataLoader(Hiccup(20), batch_size=2, num_workers=workers, on_failure="rebuild")
+    batches: list[Any] = []
+    with pytest.raises(nl.DeadWorkerError, match="ConnectionError: hiccup") as caught:
+        batches.extend(batch.tolist() for batch in loader)
+    assert batches == [[0, 1], [2, 3]]
+    assert isinstance(caught.value.__cause__, nl.DatasetError)
+    assert isinstance(caught.value.__cause__.__cause__, ConnectionError)
+    loader.close()

@@ -459,3 +459,59 @@ def test_d27_a_sampler_is_not_read_ahead_of_what_is_loaded() -> None:
             next(iterator)
             # Those delivered, those that may exist beside them, and the one that makes room for the next.
             assert drawn <= 4 * (batches + 2 * (2 + 1)) + 1
+
+
+class Numbered:
+    """As torch's DistributedSampler: its order depends on the epoch that it was told, 0 if it was not."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.random.default_rng(self.epoch).permutation(12).tolist())
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_d12_a_sampler_is_resumed_beyond_the_first_epoch_whether_it_is_told_the_epoch_or_not(
+    told: bool,
+) -> None:
+    def epoch(loader: nl.DataLoader, number: int) -> Iterator[Any]:
+        if told:
+            loader.set_epoch(number)
+        return iter(loader)
+
+    first = nl.DataLoader(Numbers(12), batch_size=3, sampler=Numbered(), num_workers=2, seed=0)
+    list(epoch(first, 0))
+    running = epoch(first, 1)
+    head = [next(running).tolist() for _ in range(2)]
+    state = first.state_dict()
+    tail = [batch.tolist() for batch in running]
+
+    second = nl.DataLoader(Numbers(12), batch_size=3, sampler=Numbered(), num_workers=2, seed=0)
+    second.load_state_dict(state)
+    assert [batch.tolist() for batch in second] == tail
+    assert len(head + tail) == 4
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("columns", [{"a": 1, "b": 2}, {1, 2}, "ab", b"ab", None, 2], ids=repr)
+def test_d26_what_getitems_returns_has_to_be_samples(columns: Any) -> None:
+    class Columns:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> int:
+            return index
+
+        def __getitems__(self, indices: list[int]) -> Any:
+            return columns
+
+    with pytest.raises(
+        nl.DeadWorkerError, match=r"__getitems__ was asked for 2 samples and returned a"
+    ) as caught:
+        list(nl.DataLoader(Columns(), batch_size=2, num_workers=0))
+    assert isinstance(caught.value.__cause__, nl.DatasetError)

@@ -54,6 +54,11 @@ class DefaultCollate:
         name = type(self).__name__
         if self.none not in ("raise", "list"):
             raise ValueError(f"{name}.none={self.none!r}: expected 'raise' or 'list'")
+        if not isinstance(self.per_key, Mapping):
+            raise TypeError(
+                f"{name}.per_key={describe(self.per_key, 200)}: expected a mapping from keys to collations, such "
+                f"as {{'tokens': pad_collate()}}"
+            )
         for key, collate in self.per_key.items():
             if not isinstance(collate, DefaultCollate):
                 raise TypeError(

@@ -92,8 +92,11 @@ def pin(batch: Any) -> Any:
     return map_leaves(batch, convert)
 
 
-def require_torch() -> Any:
+def require_torch(argument: str = 'output="torch"') -> Any:
     """Import torch.
+
+    Args:
+        argument: What it is needed for.
 
     Raises:
         ImportError: torch is not installed; the message names the extra.
@@ -102,6 +105,6 @@ def require_torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            'output="torch" needs PyTorch, which is not installed: pip install "nogil_loader[torch]"'
+            f'{argument} needs PyTorch, which is not installed: pip install "nogil_loader[torch]"'
         ) from error
     return torch

@@ -184,8 +184,8 @@ class PackedSlots(Slots):
         self._array = array
         self._capacity = len(array)
         # memoryview takes a third of the time that numpy needs for a slice, and refuses by itself what does not
-        # fit. But it has no datetimes, keeps the GIL and knows one dimension only.
-        if array.ndim == 1 and array.dtype.kind in "biufc":
+        # fit. But it has no complex numbers or datetimes, keeps the GIL and knows one dimension only.
+        if array.ndim == 1 and array.dtype.kind in "biuf":
             self._view: Any = memoryview(cast(Any, array))
             self._held_length = HELD_COPY_LIMIT // array.itemsize
             if self._max_length is not None:

@@ -66,7 +66,7 @@ class Roster:
     def wrong_dtype(self, path: str, position: int, dtype: Any, first: Any) -> CollateError:
         """Return the error for a sample whose dtype is not the first one's."""
         advice = "convert them to one dtype in the dataset; a silent promotion could round or wrap values"
-        if getattr(dtype, "kind", "") in "SU" and getattr(first, "kind", "") in "SU":
+        if getattr(dtype, "kind", "") in ("S", "U") and getattr(first, "kind", "") in ("S", "U"):
             advice = (
                 "give all string arrays one width, or return Python strings, which are collected in a list"
             )

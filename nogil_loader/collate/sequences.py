@@ -16,7 +16,7 @@ from nogil_loader.collate.ragged import PackedSlots
 from nogil_loader.collate.roster import Roster, child_path, place
 from nogil_loader.collate.slots import HELD_COPY_LIMIT, Slots
 from nogil_loader.collate.tree import Rule
-from nogil_loader.errors import CollateError
+from nogil_loader.errors import CollateError, describe
 from nogil_loader.kernels import pad_rows, warm_up
 from nogil_loader.memory.buffers import allocate
 
@@ -58,6 +58,12 @@ class _RaggedCollate(DefaultCollate):
                 raise TypeError(
                     f"{name}.keys={self.keys!r}: expected a list of keys, such as [{self.keys!r}]"
                 )
+            for key in self.keys:
+                if not isinstance(key, str | int):
+                    raise TypeError(
+                        f"{name}.keys={describe(self.keys, 200)}: expected strings (keys or paths) and ints "
+                        f"(items of a tuple), not {type(key).__name__}"
+                    )
             object.__setattr__(self, "keys", tuple(self.keys))
         if self.max_length is not None:
             checked = as_count(f"{name}.max_length", self.max_length, least=1)
@@ -109,6 +115,7 @@ class PadCollate(_RaggedCollate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "value", _as_scalar(self.value))
         if self.side not in ("right", "left"):
             raise ValueError(f"PadCollate.side={self.side!r}: expected 'right' or 'left'")
         if self.returns not in ("lengths", "mask", "values"):
@@ -152,6 +159,17 @@ class PackCollate(_RaggedCollate):
     def slots(self, path: str, roster: Roster, tensor_dtype: Any = None) -> Slots:
         """Return slots whose arrays stay packed."""
         return PackedSlots(path, roster, self.max_length)
+
+
+def _as_scalar(value: Any) -> Any:
+    """A pad value as one item, of a 0-d array or tensor the item that it holds."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item") and not isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, Hashable) or getattr(value, "shape", ()) != ():
+        raise TypeError(
+            f"PadCollate.value={describe(value, 100)}: expected one value, not {type(value).__name__}"
+        )
+    return value
 
 
 # Functions in their use, ``collate_fn=pad_collate(value=0)``, so named like default_collate beside them.

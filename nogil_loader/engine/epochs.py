@@ -60,7 +60,8 @@ class Epochs:
         """
         state, self._pending = self._pending, None
         epoch, received = (self._next, nothing) if state is None else state.resume()
-        self._chosen = self._chosen or state is not None
+        if state is not None:
+            self._chosen = state.announced
         self._next = epoch + 1
         return Beginning(epoch, received, self._chosen, state)
 
@@ -94,4 +95,5 @@ class Epochs:
             epoch=self._next if current is None else current.beginning.epoch,
             received=nothing if current is None else current.beginning.received,
             finished=current is not None and current.finished,
+            announced=self._chosen if current is None else current.beginning.announced,
         )

@@ -61,7 +61,7 @@ class Reading:
         source = self.source
         if source.position != self._tried_at:
             self._tried_at, self._tries = source.position, 0
-        if self._tries < self._policy.rebuild and not final:
+        if self._tries < self._policy.rebuild and not (final or source.used_up):
             self._tries += 1
             self.run.rebuilds += 1
             source.reopen(failure.cause)

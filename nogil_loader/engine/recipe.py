@@ -86,7 +86,11 @@ class Kitchen:
             batch = self._collate_read(ticket, ticket.samples, scope)
         elif self._slots is not None and self._take is not None:
             scope.stage = FETCH
-            batch = self._take(ticket.keys)
+            try:
+                batch = self._take(ticket.keys)
+            except Exception:
+                self._try_each_alone(ticket, scope)  # to name the sample; reading an array twice does no harm
+                raise
         elif self._fetch_many is not None:
             scope.stage = FETCH
             samples = fetch_list(self.dataset, self._fetch_many, ticket.keys)

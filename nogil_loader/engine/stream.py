@@ -24,10 +24,12 @@ class IteratorMemory:
 
     Attributes:
         gave_samples: Whether the iterable has given anything yet.
+        ended: Whether the last iterator was read to its end.
     """
 
     def __init__(self) -> None:
         self.gave_samples = False
+        self.ended = False
         self._last: Any = None
 
     def is_used(self, iterator: Iterator[Any]) -> bool:
@@ -57,6 +59,7 @@ class StreamSource:
         at: Running index of the sample that is being read; None between reads.
         ended: The iterable has ended.
         read_samples: Samples that it gave, once it has ended.
+        used_up: It cannot be opened anew.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class StreamSource:
         self.at: int | None = None
         self.ended = False
         self.read_samples = 0
+        self.used_up = False
         self._dataset = dataset
         self._size = 1 if batch_size is None else batch_size
         self._drop_last = drop_last
@@ -88,7 +92,7 @@ class StreamSource:
             if sample is _NOTHING:
                 if self._again and self.at == 0 and self._memory.gave_samples:
                     raise self._used_up()
-                self.ended = True
+                self.ended = self._memory.ended = True
                 self.read_samples = self.position + len(samples)
                 self._iterator = None
                 break
@@ -127,8 +131,9 @@ class StreamSource:
         except StopIteration as error:
             raise DatasetError(f"{type(self._dataset).__name__}.__iter__ raised StopIteration") from error
         self._again = self._memory.is_used(iterator)
-        if self._again and not _may_start_anew(iterator):
+        if self._again and not (self._memory.ended and _may_start_anew(iterator)):
             raise self._used_up()
+        self._memory.ended = False
         for skipped in range(self.position):
             self.at = skipped
             if next(iterator, _NOTHING) is _NOTHING:
@@ -141,18 +146,20 @@ class StreamSource:
         return iterator
 
     def _used_up(self) -> DatasetError:
+        self.used_up = True
         kind = type(self._dataset).__name__
         because = "" if self._why is None else f" It was opened anew after {describe_exception(self._why)}."
         error = DatasetError(
-            f"iter() of the {kind} returned the same iterator as before, which has nothing more to give; an "
-            f"iterable dataset has to start anew each time (make __iter__ a generator function).{because}"
+            f"iter() of the {kind} returned the same iterator as before, which has nothing more to give or was "
+            f"left half-way, and would go on where it is; an iterable dataset has to start anew each time (make "
+            f"__iter__ a generator function).{because}"
         )
         error.__cause__ = self._why
         return error
 
 
 def _may_start_anew(iterator: Iterator[Any]) -> bool:
-    """Whether an iterator that is handed out again may have been reset by ``__iter__``.
+    """Whether an iterator that was read to its end and is handed out again may have been reset by ``__iter__``.
 
     A class of somebody's own may do that, and often does (``self.position = 0; return self``). Generators and the
     iterators of Python itself cannot.

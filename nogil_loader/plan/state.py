@@ -31,6 +31,7 @@ class LoaderState:
         ahead: Intervals (start, stop) of positions received beyond those, for unordered delivery.
         finished: The consumer has seen the end of the epoch.
         digest: What the received keys were, for a user's sampler or batch sampler; else None.
+        announced: The caller has chosen the epoch, so a user's sampler is told it, in the epochs after it too.
     """
 
     sampler: str
@@ -41,12 +42,21 @@ class LoaderState:
     ahead: tuple[tuple[int, int], ...] = ()
     finished: bool = False
     digest: str | None = None
+    announced: bool = False
 
     VERSION: ClassVar[int] = 1
 
     @classmethod
     def of(
-        cls, *, sampler: str, length: int | None, seed: int, epoch: int, received: Received, finished: bool
+        cls,
+        *,
+        sampler: str,
+        length: int | None,
+        seed: int,
+        epoch: int,
+        received: Received,
+        finished: bool,
+        announced: bool = False,
     ) -> LoaderState:
         """Take the state of an epoch."""
         return cls(
@@ -58,6 +68,7 @@ class LoaderState:
             ahead=received.ahead,
             finished=finished,
             digest=None if received.digest is None else received.digest.hex(),
+            announced=announced,
         )
 
     def resume(self) -> tuple[int, Received]:
@@ -227,4 +238,5 @@ _READERS = {
     "ahead": _read_intervals,
     "finished": as_flag,
     "digest": _read_digest,
+    "announced": as_flag,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nogil_loader.collate import DefaultCollate, Masked, Padded, default_collate, pad_collate
+from nogil_loader.collate import DefaultCollate, Masked, Padded, default_collate, pack_collate, pad_collate
 from nogil_loader.errors import CollateError
 from tests.collate.promises import assert_owned
 
@@ -282,3 +282,28 @@ def test_arguments_are_checked_when_they_are_given(arguments: dict[str, Any], wo
     with pytest.raises((ValueError, TypeError)) as caught:
         pad_collate(**arguments)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16", ">c8", "f2", ">f4", "b1"])
+@pytest.mark.parametrize("collate", [pad_collate(), pack_collate()], ids=["pad", "pack"])
+def test_a05_a09_rows_of_any_number_come_out_the_same_one_by_one_and_as_a_list(
+    collate: Any, dtype: str
+) -> None:
+    rows = [np.arange(3).astype(dtype), np.arange(0).astype(dtype), np.arange(1, 6).astype(dtype)]
+    slots = collate.begin(rows[0], [0, 1, 2])
+    for position, row in enumerate(rows):
+        slots.put(row, position)
+    for one, other in zip(slots.finish(3), collate(rows), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+        assert one.dtype.isnative
+
+
+@pytest.mark.parametrize("value", [[1], np.array([3]), {}])
+def test_a26_a_pad_value_that_is_no_single_value_is_refused_at_once(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"PadCollate\.value=.*expected one value"):
+        pad_collate(value=value)
+
+
+def test_a26_a_pad_value_may_be_a_0_d_array() -> None:
+    assert pad_collate(value=np.array(7), returns="values")([[1], [1, 2]]).tolist() == [[1, 7], [1, 2]]

@@ -24,7 +24,12 @@ from nogil_loader.collate import DefaultCollate, default_collate, pad_collate
 from nogil_loader.kernels import pad_rows, warm_up
 
 def pad():
-    return pad_collate(value=7)([np.arange(3), np.arange(5), np.arange(0)]).values.tolist()
+    # One by one: a list of short rows is laid out without the kernel.
+    rows = [np.arange(3), np.arange(5), np.arange(0)]
+    slots = pad_collate(value=7).begin(rows[0], [0, 1, 2])
+    for position, row in enumerate(rows):
+        slots.put(row, position)
+    return slots.finish(3).values.tolist()
 
 EXPECTED = [[0, 1, 2, 7, 7], [0, 1, 2, 3, 4], [7] * 5]
 """

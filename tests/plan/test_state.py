@@ -75,6 +75,7 @@ def test_the_written_form_is_pinned() -> None:
         "ahead": [[40, 48]],
         "finished": False,
         "digest": None,
+        "announced": False,
     }
 
 
