@@ -96,7 +96,7 @@ class DemoDataset:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         if index == self._doomed_index and (next(self._deaths) == 0 or self._every_time):
-            raise SystemExit("killed by the demo")
+            raise SystemExit("ended by the demo")
         image, label = self._photographs[index]
         return {
             "image": image[:, ::-1] if sample_rng().random() < 0.5 else image,
@@ -119,7 +119,7 @@ def run_demo(demo: Demo, output: TextIO) -> int:
     )
     say(f"{len(photographs)} images ({photographs.source}), {loader.num_workers} worker threads")
     if demo.death is not None:
-        say(f"sample {demo.doomed_index}, in batch {demo.death.batch}, will kill {demo.victims} reading it")
+        say(f"sample {demo.doomed_index}, in batch {demo.death.batch}, will end {demo.victims} reading it")
     arrivals: Counter[int] = Counter()
     failure: LoaderError | None = None
     with loader, iter(loader) as epoch, _progress_bar(demo.samples, output) as advance:

@@ -41,7 +41,7 @@ def test_the_demo_loses_nothing_when_a_worker_is_killed(capsys: pytest.CaptureFi
     assert cli.main(SMALL) == 0
     output = capsys.readouterr().out
     assert "planned 50, delivered 50, skipped 0, missing 0, repeated 0; rebuilt 1; " in output
-    assert "in batch 3, will kill the first worker" in output
+    assert "in batch 3, will end the first worker" in output
     assert output.endswith("every sample is accounted for\n")
 
 
@@ -74,7 +74,7 @@ def test_with_skip_a_sample_that_kills_every_worker_is_left_out_by_name(
 ) -> None:
     assert cli.main([*SMALL, "--failure", "skip"]) == 0
     output = capsys.readouterr().out
-    doomed = re.search(r"sample (\d+), in batch 3, will kill every worker", output)
+    doomed = re.search(r"sample (\d+), in batch 3, will end every worker", output)
     assert doomed is not None
     assert f"skipped sample {doomed[1]}: SystemExit" in output
     assert "delivered 49, skipped 1, missing 0, repeated 0" in output
