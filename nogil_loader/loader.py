@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
@@ -15,6 +14,7 @@ from nogil_loader.checks import as_count, as_flag, as_seconds
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.data.protocols import check_dataset
 from nogil_loader.engine.epochs import Beginning, Current, Epochs
+from nogil_loader.engine.forks import renew_lock_after_fork
 from nogil_loader.engine.inline import InlineCrew
 from nogil_loader.engine.iterator import CLOSE_SECONDS, LoaderIterator
 from nogil_loader.engine.ledger import Ledger
@@ -171,7 +171,7 @@ class DataLoader(Fixed, Iterable[Any]):
         self._skipped: list[SkipRecord] = []
         self._death: DeadWorkerError | None = None
         self._iterators: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
-        _loaders.add(self)
+        renew_lock_after_fork(self)
         self._settle()
 
     # Iterating
@@ -342,16 +342,3 @@ class DataLoader(Fixed, Iterable[Any]):
             f"{type(self).__name__}({type(self.dataset).__name__}, batch_size={self.batch_size}, "
             f"num_workers={self.num_workers}, seed={self.seed}, on_failure={self.failure_policy})"
         )
-
-
-_loaders: weakref.WeakSet[DataLoader] = weakref.WeakSet()
-
-
-def _free_locks() -> None:
-    """In the child of a fork, locks that another thread held at that moment would stay locked for ever."""
-    for loader in list(_loaders):
-        loader._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_locks)
