@@ -112,9 +112,9 @@ class Counted:
 
     def __iter__(self) -> Iterator[Any]:
         self.started += 1
-        return Counted.Iterator(self)
+        return Counted.Running(self)
 
-    class Iterator(Iterator[Any]):
+    class Running(Iterator[Any]):
         def __init__(self, owner: Counted) -> None:
             self.owner = owner
 
