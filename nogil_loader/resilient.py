@@ -53,7 +53,7 @@ def _epoch(make_loader: Callable[[], DataLoader], restarts: int) -> Iterator[Any
                 deaths = 1 if position != state else deaths + 1
                 if deaths > restarts:
                     raise
-                logger.warning(
+                logger.info(
                     "a new loader goes on at sample %d: %s",
                     position["received"],
                     error.args[0].partition("\n")[0],

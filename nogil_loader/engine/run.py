@@ -230,7 +230,8 @@ class EpochRun:
         self.closed = True
         self._ledger.forget()
         self.context = Context()
-        for _ in range(self._workers):
+        # A worker that has left may have taken one of these with it.
+        for _ in range(self._workers + self.rebuilds):
             self._tickets.put(None)
         self._room.put(None)
         self._news.put(None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import os
 import sys
 import threading
 import time
@@ -171,6 +172,8 @@ class Worker:
         token = current_worker.set(self._info)
         outcome = kitchen.attempt(lease.ticket, scope, self.id)
         current_worker.reset(token)
+        if os.getpid() != run.pid:
+            return False  # the child of a fork in user code that came back here; there is nobody it works for
         self.lease = None
         if isinstance(outcome, Loaded):
             kept = run.finish(lease, outcome.batch)

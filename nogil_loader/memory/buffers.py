@@ -68,7 +68,7 @@ def _map(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> npt.NDArr
     try:
         # A huge page more of address space than needed, to start at a huge page; untouched, it costs nothing.
         block = mmap.mmap(-1, nbytes + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as failure:
+    except (OSError, OverflowError) as failure:
         raise MemoryError(
             f"the system refuses {nbytes} bytes for an array {shape} of {dtype}: {failure}"
         ) from failure

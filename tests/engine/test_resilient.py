@@ -123,7 +123,7 @@ def test_leaving_early_closes_the_loader() -> None:
 
 def test_each_restart_is_logged_with_its_position(caplog: pytest.LogCaptureFixture) -> None:
     trap = Trap(raises(ValueError("damaged")), at={9}, times=1)
-    with caplog.at_level(logging.WARNING, logger="nogil_loader"):
+    with caplog.at_level(logging.INFO, logger="nogil_loader"):
         list(resilient(factory("samples", lambda: trap, num_workers=1)))
     (record,) = [record for record in caplog.records if "new loader" in record.message]
     assert "at sample 8" in record.message
