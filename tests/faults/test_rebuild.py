@@ -29,6 +29,7 @@ from tests.faults.traps import (
     cut,
     indices,
     kill,
+    kill_for_good,
     killed,
     make,
     raises,
@@ -159,8 +160,7 @@ def test_idle_workers_may_be_killed_between_epochs(workers: int, policy: str) ->
     list(loader)
     victims = [thread for thread in threading.enumerate() if thread.name.startswith("nogil_loader-worker-")]
     for thread in victims[:2]:
-        kill(thread.ident)
-        thread.join(PATIENCE)
+        kill_for_good(thread)
     assert [indices(batch) for batch in loader] == cut(40, 3)
     loader.close()
     assert not any(thread.is_alive() for thread in victims)
@@ -190,9 +190,7 @@ def test_idle_workers_may_be_killed_while_the_queue_is_full(workers: int, policy
     for _ in range(workers * 3 * 3):  # num_workers * (prefetch_factor + 1) batches of three
         assert loaded.acquire(timeout=PATIENCE)
     for thread in list(threads):
-        kill(thread.ident)
-        thread.join(PATIENCE)  # one by one: Python 3.11 forgets about one of two kills at the same time
-        assert not thread.is_alive()
+        kill_for_good(thread)  # one by one: Python 3.11 forgets about one of two kills at the same time
     assert [indices(batch) for batch in iterator] == cut(40, 3)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
@@ -82,6 +83,17 @@ def kill(ident: int | None, error: type[BaseException] = SystemExit) -> None:
     assert ident is not None
     found = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
     assert found == 1
+
+
+def kill_for_good(thread: threading.Thread) -> None:
+    """Kill a thread, again if it survives: an exception that strikes in a finaliser is ignored by Python."""
+    deadline = time.monotonic() + PATIENCE
+    while thread.is_alive():
+        assert time.monotonic() < deadline, f"{thread.name} survives being killed"
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+        )
+        thread.join(1.0)
 
 
 class Samples:
