@@ -4,8 +4,8 @@ Guarantees of this file:
 
 * With samples of one size the answer is exact; with sizes that vary it is a bound that the sum of n samples
   passes rarely, and never more than n of the largest sample seen.
-* With hints that are true, and no declared or measured scratch, the answer is never too low.
-* Hints that are wrong by a steady factor are corrected by it. No wrong hint makes the answer for a sample
+* Where hints and the declared scratch are upper bounds, so is the answer.
+* Hints that are too low by a steady factor are corrected by it. No wrong hint makes the answer for a sample
   larger than the hint itself or the largest sample seen, whichever is more.
 * A larger piece never needs less than a smaller one, which is what the search in ``fit`` relies on.
 * Hints that raise or make no sense are ignored from then on, and the reason is kept.
@@ -135,8 +135,9 @@ class Estimate:
         elif gone == self._largest:
             self._largest = max(sizes)
         if hint is not None:
-            # A sample that was said to be empty says nothing about the others.
-            self._bias = max(nbytes / hint if hint else 0.0, self._bias * _FADE)
+            # A sample that was said to be empty says nothing about the others. Never below 1: where hints are
+            # upper bounds, loose for most samples, they may still be exact for the next one.
+            self._bias = max(1.0, nbytes / hint if hint else 0.0, self._bias * _FADE)
 
     def learn_batch(self, samples: int, batch: int) -> None:
         """Take in how large a batch became of samples of ``samples`` bytes in all, as padding makes it."""

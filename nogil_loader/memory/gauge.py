@@ -14,6 +14,7 @@ Guarantees of this file:
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import NamedTuple
 
 from nogil_loader.memory.reading import MemoryReading
@@ -25,8 +26,8 @@ _MOST_RESERVE = 4 << 30
 # Parts of what others have left that the loader may always use, below the soft and the hard mark.
 _SOFT_TRIFLE = 16
 _HARD_TRIFLE = 8
-# Readings are shared between threads for 0.5 ms; within this time they contain what is being reported.
-_FRESH = 0.002
+# Changes that are kept apart between two readings.
+_PARTS = 256
 # Readings are stale after this many intervals without an answer.
 _STALE = 5
 # Giving memory back to the system takes a while: a reading taken this soon after may not show it.
@@ -55,6 +56,29 @@ class Level(NamedTuple):
     source: str
 
 
+class _Since:
+    """Bytes with the time of each, of which the older ones are forgotten."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.latest = -math.inf
+        self._parts: deque[tuple[float, int]] = deque()
+
+    def add(self, nbytes: int, now: float) -> None:
+        if nbytes:
+            self.total += nbytes
+            self.latest = max(self.latest, now)
+            self._parts.append((now, nbytes))
+            if len(self._parts) > _PARTS:  # a probe that knows nothing any more
+                _, oldest = self._parts.popleft()
+                at, next_oldest = self._parts.popleft()
+                self._parts.appendleft((at, oldest + next_oldest))
+
+    def forget(self, until: float) -> None:
+        while self._parts and self._parts[0][0] <= until:
+            self.total -= self._parts.popleft()[1]
+
+
 class Gauge:
     """The latest reading and what has changed since.
 
@@ -67,9 +91,8 @@ class Gauge:
         self._reading: MemoryReading | None = None
         self._read_at = -math.inf
         self._answered_at = -math.inf
-        self._grown = 0
-        self._gone = 0
-        self._gone_at = -math.inf
+        self._grown = _Since()
+        self._gone = _Since()
 
     def observe(self, reading: MemoryReading | None, at: float) -> None:
         """Take in what the probe said at time ``at``; None means that it does not know."""
@@ -79,19 +102,17 @@ class Gauge:
         if reading is not None:
             self._reading = reading
             self._read_at = at
-            self._grown = 0
-            if at >= self._gone_at + _DROPPING:
-                self._gone = 0
+            self._grown.forget(at)
+            self._gone.forget(at - _DROPPING)
 
     def grow(self, nbytes: int, now: float) -> None:
-        """Note that the loader has filled memory."""
-        if now - self._read_at > _FRESH:
-            self._grown += nbytes
+        """Note that the loader has filled memory, up to time ``now``."""
+        if now > self._read_at:
+            self._grown.add(nbytes, now)
 
     def shrink(self, nbytes: int, now: float) -> None:
-        """Note that the loader or the consumer has dropped memory."""
-        self._gone += nbytes
-        self._gone_at = now
+        """Note that the loader or the consumer has dropped memory, or is about to."""
+        self._gone.add(nbytes, now)
 
     def is_stale(self, now: float) -> bool:
         """Whether the probe has not answered for too long."""
@@ -102,8 +123,8 @@ class Gauge:
         reading = self._reading
         if reading is None:
             return None
-        settled = now - self._gone_at > _SETTLED
-        used = max(0, reading.used + self._grown - (self._gone if settled else 0))
+        settled = now - self._gone.latest > _SETTLED
+        used = max(0, reading.used + self._grown.total - (self._gone.total if settled else 0))
         limit = reading.limit
         soft = self._policy.soft
         reserve = min((1.0 - soft) * limit, _MOST_RESERVE)
@@ -116,6 +137,6 @@ class Gauge:
             max(
                 int(limit - reserve * (1.0 - self._policy.hard) / (1.0 - soft)), others + left // _HARD_TRIFLE
             ),
-            0 if settled else self._gone,
+            0 if settled else self._gone.total,
             reading.source,
         )

@@ -13,7 +13,9 @@ Guarantees of this file:
   above the hard mark, for a bounded time.
 
 The governor is pure: no threads, clocks or I/O; the caller serialises its calls and passes the time in. Before
-each ``admit`` and ``progress`` it hands in a reading with ``observe``.
+each ``admit`` and ``progress`` it hands in a reading with ``observe``, which may be some 0.5 ms old. The caller
+looks at the clock for ``now`` first and takes the reading then: what was loaded by ``now`` is part of every
+reading of that time or later, and is added to earlier ones.
 """
 
 from __future__ import annotations
@@ -158,8 +160,9 @@ class Governor:
         self._moves.grow(piece, sum(sizes), len(sizes), now)
         total = self._estimate.need(piece.count - piece.done, piece.rest, loaded=piece.filled) or 0
         self._budget.reserve(piece, total)
-        if piece.condemned:
+        if piece.condemned and start != self._first:
             return self._moves.revoke(piece, now)
+        piece.condemned = False  # it has become the first meanwhile
         level = self._level(now)
         if level is None or piece.done >= piece.count:
             return _GO_ON
