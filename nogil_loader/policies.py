@@ -202,6 +202,8 @@ def _as_limit(name: str, value: Any, also: str = "") -> int | float | str:
             size = as_count(name, value, least=1)
         except TypeError:
             raise TypeError(f"{shown}: {allowed}, not {type(value).__name__}") from None
+        except ValueError:
+            raise ValueError(f"{shown}: {allowed}") from None
     if size < _LEAST_LIMIT:
         raise ValueError(f"{shown}: {allowed}; {size} bytes are too few, the least is 1 MiB")
     return size

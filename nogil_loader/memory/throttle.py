@@ -79,13 +79,12 @@ class Throttle:
             now: The time.
         """
         before = self.in_flight, self._eighths(level)
-        rule = "room"
+        parks = self.parks
         self.room = room if self.room is None else min(self.room, room)
         if excess and not self.parked:
             self.parked = True
             self.parks += 1
             self._step_down()
-            rule = "park"
         elif level.used <= level.soft:
             self.parked = False
         if level.used > level.soft:
@@ -95,10 +94,10 @@ class Throttle:
         elif now - self._calm_since >= CALM:
             self._calm_since = now
             self._step_up(level, room)
-            rule = "calm"
         after = self.in_flight, self._eighths(level)
+        down = "park" if self.parks > parks else "room"
         return [
-            Event(now, name, rule, old, new, level.used, level.limit)
+            Event(now, name, "calm" if new > old else down, old, new, level.used, level.limit)
             for name, old, new in zip(("in_flight", "room"), before, after, strict=True)
             if old is not None and new is not None and old != new
         ]

@@ -155,8 +155,7 @@ class World:
 
     def _vanish(self, nbytes: int) -> Actor:
         self.elsewhere -= nbytes
-        return
-        yield
+        yield from ()
 
     # The clock
 
