@@ -153,6 +153,11 @@ class Estimate:
 
     # What follows from it
 
+    @property
+    def knows_sizes(self) -> bool:
+        """Whether a sample was seen."""
+        return bool(self._sizes)
+
     def need(self, count: int, hints: Sequence[int] | None = None, *, loaded: int = 0) -> int | None:
         """Bytes that a piece takes while it is loaded; None when nothing is known yet.
 

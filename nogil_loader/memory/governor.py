@@ -103,7 +103,6 @@ class Governor:
         """Note that the consumer has a piece."""
         self._budget.deliver(start)
         self._head = None
-        self._moves.end_stall()
 
     def released(self, start: int, now: float) -> None:
         """Note that the consumer has let go of all that was in a piece."""
@@ -149,29 +148,30 @@ class Governor:
     def progress(self, start: int, sizes: Sequence[int], now: float) -> Decision:
         """Report the sizes of samples loaded since the last call: GO_ON, CUT, REVOKED, or WAIT or FAIL.
 
-        Not every boundary has to be reported, but the first one as long as ``knows_sizes`` is False.
+        Not every boundary has to be reported, but the first one while the estimate knows no sizes.
         """
         piece = self._budget.find(start, State.LOADING)
         if piece is None:
             return Decision(Action.REVOKED)
         for nbytes, hint in zip(sizes, piece.hints_ahead, strict=False):
             self._estimate.learn(nbytes, hint)
-        before = piece.reserved
+        if sizes:
+            self._moves.end_stall()
+        before, share = piece.reserved, self._throttle.share
         self._moves.grow(piece, sum(sizes), len(sizes), now)
-        total = self._estimate.need(piece.count - piece.done, piece.rest, loaded=piece.filled) or 0
+        rest = max(0, piece.count - piece.done)
+        total = self._estimate.need(rest, piece.rest, loaded=piece.filled) or 0
+        outgrown = total > before
+        if outgrown and not self._fixed and share is not None:
+            total = min(total, max(before, share))  # there it will be cut
         self._budget.reserve(piece, total)
         if piece.condemned and start != self._first:
             return self._moves.revoke(piece, now)
         piece.condemned = False  # it has become the first meanwhile
         level = self._level(now)
-        if level is None or piece.done >= piece.count:
+        if level is None or not rest:
             return _GO_ON
-        return self._carry_on(piece, total > before, level, now)
-
-    @property
-    def knows_sizes(self) -> bool:
-        """Whether anything is known about the samples' sizes."""
-        return self._estimate.need(1) is not None
+        return self._carry_on(piece, outgrown, level, now)
 
     @property
     def events(self) -> deque[Event]:
@@ -209,8 +209,7 @@ class Governor:
         """Whether a piece that is being loaded may go on."""
         moves, can_cut = self._moves, self._moves.can_cut(piece)
         one = self._estimate.need(1, piece.rest and piece.rest[:1]) or 0
-        share = self._throttle.share
-        if outgrown and can_cut and share is not None and piece.reserved > share < piece.filled + one:
+        if outgrown and can_cut and piece.filled + one > piece.reserved:
             return self._cut(piece, "share", level, now)
         # The room between the marks is for what neighbours take, not for what was estimated wrongly.
         mark = level.soft if outgrown else level.hard

@@ -53,7 +53,7 @@ class Throttle:
         # are made smaller; two of them at least where there are two places, or nothing overlaps.
         kept = self._capacity
         for step in policy.order[: policy.order.index("batch")]:
-            kept = min(kept, self._workers if step == "prefetch" else max(2, self._least))
+            kept = min(kept, max(2, self._workers if step == "prefetch" else self._least))
         self._pieces = 1 + kept
 
     @property

@@ -24,9 +24,10 @@ class Bench:
     def __init__(self, *, workers: int = 2, capacity: int = 6, sharded: bool = False, **policy: Any) -> None:
         self.now = 100.0
         self.limit = 1000 * MB
+        self.estimate = Estimate(scratch=0.0)
         self.governor = Governor(
             MemoryPolicy(**{"scratch": 0.0, **policy}),
-            Estimate(scratch=0.0),
+            self.estimate,
             workers=workers,
             capacity=capacity,
             sharded=sharded,
@@ -96,7 +97,7 @@ def test_a_piece_that_is_loaded_promises_what_it_has_not_filled_yet() -> None:
 def test_of_samples_of_unknown_size_the_first_is_loaded_alone() -> None:
     bench = Bench()
     bench.read(100 * MB)
-    assert not bench.governor.knows_sizes
+    assert not bench.estimate.knows_sizes
     assert bench.governor.admit(0, 4, bench.now).action is Action.ADMIT
     assert bench.governor.admit(4, 4, bench.now).action is Action.WAIT
     assert bench.progress(0, [10 * MB], 110 * MB).action is Action.GO_ON
@@ -127,6 +128,17 @@ def test_the_order_says_what_is_given_up_before_batches_get_smaller(
 ) -> None:
     bench = Bench(workers=4, capacity=12, order=order)
     assert bench.admit(0, 100 * MB, count=32).samples == samples
+
+
+@pytest.mark.parametrize(
+    ("workers", "capacity", "samples"), [(0, 1, 32), (1, 3, 16), (2, 6, 16), (16, 48, 16)]
+)
+def test_three_pieces_fit_whatever_the_number_of_workers_and_two_where_the_consumer_loads(
+    workers: int, capacity: int, samples: int
+) -> None:
+    bench = Bench(workers=workers, capacity=capacity)
+    decision = bench.admit(0, 100 * MB, count=32)
+    assert (decision.samples or 32) == samples
 
 
 def test_for_a_waiting_consumer_the_youngest_pieces_are_given_up() -> None:
@@ -177,6 +189,86 @@ def test_min_workers_keeps_others_loading_while_there_is_something_else_to_give_
     assert decision.revoke == (16,)
     assert bench.progress(8, [10 * MB], 800 * MB).action is Action.REVOKED
     assert bench.progress(4, [10 * MB], 800 * MB).action is Action.GO_ON
+
+
+def test_in_the_end_all_others_make_room_whatever_min_workers_says() -> None:
+    bench = Bench(min_workers=2)
+    bench.admit(4, 680 * MB)
+    bench.governor.starved(0)
+    assert bench.admit(0, 850 * MB, count=1).action is Action.WAIT
+    assert bench.progress(4, [10 * MB], 850 * MB).action is Action.REVOKED
+
+
+def test_while_others_are_on_their_way_out_the_first_piece_waits_for_them() -> None:
+    """And does not go above the soft mark, be cut up, or give up more than it needs."""
+    bench = Bench(workers=4, capacity=12)
+    bench.load(4, 600 * MB)
+    bench.load(8, 640 * MB)
+    for start in (12, 16):
+        assert bench.admit(start, 680 * MB).action is Action.ADMIT
+    bench.governor.starved(0)
+    first = bench.admit(0, 745 * MB)  # 80 are promised, 40 needed: 15 too many
+    assert (first.action, first.revoke, first.relief) == (Action.WAIT, (8,), False)
+    for _ in range(3):
+        bench.now += 0.002
+        again = bench.admit(0, 745 * MB)
+        assert (again.action, again.revoke) == (Action.WAIT, ())
+    bench.now += 0.02
+    assert bench.admit(0, 760 * MB).revoke == (4,)
+    bench.now += 0.02
+    for _ in range(3):
+        decision = bench.admit(0, 790 * MB, count=1)
+        assert (decision.action, decision.relief) == (Action.WAIT, False)
+    assert bench.progress(16, [10 * MB], 790 * MB).action is Action.REVOKED
+    assert bench.progress(12, [10 * MB], 790 * MB).action is Action.GO_ON
+
+
+def test_a_piece_of_unexpected_size_ends_where_three_of_its_kind_fit() -> None:
+    bench = Bench()
+    bench.read(100 * MB)
+    bench.governor.admit(0, 32, bench.now)
+    actions = [bench.progress(0, [50 * MB], (100 + 50 * done) * MB).action for done in range(1, 5)]
+    assert actions == [Action.GO_ON] * 3 + [Action.CUT]
+    assert bench.governor.statistics().room == 700 * MB, "the first sample could have been anybody's"
+    assert bench.progress(0, [], 300 * MB).action is Action.GO_ON, "asking again does no harm"
+
+
+def test_after_a_cut_four_pieces_come_through_whole_before_they_grow() -> None:
+    bench = Bench(workers=1, capacity=3)
+    bench.read(100 * MB)
+    bench.governor.admit(0, 32, bench.now)
+    bench.progress(0, [50 * MB], 550 * MB)
+    assert bench.progress(0, [50 * MB], 600 * MB).action is Action.CUT
+    bench.governor.finished(0, 100 * MB, bench.now)
+    bench.governor.delivered(0)
+    shrunk = bench.governor.statistics().room
+    for start in range(2, 6):
+        for _ in range(3):
+            bench.now += 1.0
+            bench.read(100 * MB)
+        assert bench.governor.statistics().room == shrunk
+        bench.load(start, 100 * MB, count=1)
+        bench.governor.delivered(start)
+    bench.now += 1.0
+    bench.read(100 * MB)
+    assert bench.governor.statistics().room > shrunk
+
+
+def test_after_parking_so_many_pieces_are_in_flight_and_no_more() -> None:
+    bench = Bench(workers=2, capacity=8)
+    for start in range(0, 32, 4):
+        bench.load(start, 100 * MB)
+    bench.read(940 * MB)
+    bench.now += 0.1
+    left = bench.governor.statistics().in_flight
+    for start in range(100, 100 + 4 - left):
+        assert bench.admit(start, 100 * MB, count=1, sample=MB).action is Action.ADMIT
+    assert bench.admit(200, 100 * MB, count=1, sample=MB).action is Action.WAIT
+    for calm in range(1, 5):
+        for _ in range(2):
+            bench.now += 0.5
+            bench.read(100 * MB)
+        assert bench.governor.statistics().in_flight_allowed == min(8, 4 + calm)
 
 
 def test_when_the_prefetch_is_gone_the_first_piece_is_halved() -> None:
@@ -268,6 +360,7 @@ def test_a_piece_that_outgrows_what_it_reserved_is_cut() -> None:
     assert bench.admit(4, 680 * MB).action is Action.ADMIT
     decision = bench.progress(4, [45 * MB], 725 * MB)  # three more of the kind are too many
     assert (decision.action, decision.samples) == (Action.CUT, 1)
+    assert bench.governor.statistics().promised == 0, "what was cut off is not to come any more"
     bench.governor.finished(4, 45 * MB, bench.now)
     stats = bench.governor.statistics()
     assert (stats.cuts, stats.promised, stats.ready) == (1, 0, 85 * MB)
@@ -334,6 +427,20 @@ def test_a_fixed_batch_waits_above_the_hard_mark_and_then_fails() -> None:
     assert decision.shortage is not None
     assert (decision.shortage.samples, decision.shortage.start) == (31, 1)
     assert "fixed_batch_size" in str(decision.shortage.error())
+
+
+def test_a_fixed_batch_that_could_go_on_for_a_while_has_all_its_patience_again() -> None:
+    bench = Bench(sharded=True, stall=1.0)
+    bench.admit(0, 100 * MB, count=32)
+    sizes = [10 * MB]
+    for used in (935, 925, 935):
+        action = bench.progress(0, sizes, used * MB).action
+        for _ in range(120 if used == 935 else 0):
+            assert action is Action.WAIT
+            bench.now += 0.005
+            action = bench.progress(0, [], used * MB).action
+        bench.progress(0, [], 920 * MB)
+    assert action is Action.WAIT
 
 
 def test_late_reports_about_pieces_that_are_gone_change_nothing() -> None:
@@ -429,7 +536,7 @@ def test_c22_memory_that_the_allocator_kept_is_asked_back_and_then_used_again() 
     assert decision.action is Action.PRESPLIT
     assert decision.relief, "use that is nobody's may be freed memory"
     for start in range(4, 20, 4):
-        bench.load(start, 100 * MB)
+        bench.load(start, 100 * MB, count=2)
         bench.governor.delivered(start)
         bench.governor.released(start, bench.now)
     for _ in range(10):

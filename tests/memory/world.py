@@ -84,9 +84,10 @@ class World:
         self.setting = setting
         self.dice = dice
         self.now = 100.0
+        self.estimate = Estimate(scratch=setting.policy.scratch)
         self.governor = Governor(
             setting.policy,
-            Estimate(scratch=setting.policy.scratch),
+            self.estimate,
             workers=setting.workers,
             capacity=setting.capacity,
             sharded=setting.sharded,
@@ -280,7 +281,7 @@ class World:
             yield self.now + self.dice.uniform(0.0, 0.005)
             self.elsewhere -= scratch
             unseen.append(size)
-            if sum(unseen) < setting.quantum and governor.knows_sizes:
+            if sum(unseen) < setting.quantum and self.estimate.knows_sizes:
                 continue
             decision = yield from self._report(start, unseen)
             if decision is None:
