@@ -1,0 +1,171 @@
+"""What the governor says: decisions, the events behind them, and the numbers when memory does not suffice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from nogil_loader.errors import MemoryBudgetError, describe_index
+
+
+class Action(Enum):
+    """What the caller has to do."""
+
+    ADMIT = "load the piece: its memory is reserved"
+    WAIT = "ask again later, from the start: no memory for it now"
+    PRESPLIT = "plan the piece as two, the first with `samples` samples, and ask again; nothing is reserved"
+    GO_ON = "load the next sample"
+    CUT = "hand in the `samples` samples that are done, plan the rest again"
+    REVOKED = "drop what is loaded and plan the piece again; it is off the governor's book"
+    FAIL = "end the epoch with `shortage.error()`"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a piece cannot be loaded.
+
+    Attributes:
+        start: The piece's first position in the epoch's order.
+        samples: How many samples have to fit at once.
+        needed: Bytes that they take, as far as is known.
+        budget: Bytes that the loader may have in flight.
+        limit: Bytes of the limit that binds.
+        used: Bytes used at that level.
+        ceiling: Bytes up to which a last piece would have been begun.
+        held: Bytes in batches that the consumer has not let go of.
+        source: Who set the limit.
+        waited: Seconds for which nothing got better.
+        fixed: Whether the batch may not be made smaller.
+    """
+
+    start: int
+    samples: int
+    needed: int
+    budget: int
+    limit: int
+    used: int
+    ceiling: int
+    held: int
+    source: str
+    waited: float
+    fixed: bool
+
+    def error(self, index: Any = None) -> MemoryBudgetError:
+        """The error to raise; ``index`` is the dataset index of the first sample where it is known."""
+        what = "sample" if self.samples == 1 else f"{self.samples} samples"
+        where = f"position {self.start}" if index is None else f"index {describe_index(index)}"
+        advice = (
+            "let go of batches before asking for the next one" if self.held else "make the samples smaller"
+        )
+        if self.samples > 1 and self.fixed:
+            advice = "choose a smaller batch_size, or allow smaller batches with fixed_batch_size=False"
+        return MemoryBudgetError(
+            f"the next {what} ({where}) needs {_mb(self.needed)}, but only {_mb(self.ceiling - self.used)} may "
+            f"still be used: {_mb(self.used)} of {_mb(self.limit)} are in use ({self.source}), of which "
+            f"{_mb(self.held)} are in batches that the consumer holds. Nothing became free in "
+            f"{self.waited:.0f} s.\n  what to do: {advice}; or raise the limit ({self.source}).",
+            needed=self.needed,
+            budget=self.budget,
+            limit=self.limit,
+            source=self.source,
+        )
+
+
+def _mb(nbytes: int) -> str:
+    return f"{max(0, nbytes) / 1e6:,.1f} MB"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, and what else has to be done on this occasion.
+
+    Attributes:
+        action: What to do.
+        samples: For PRESPLIT and CUT: the samples of the first part.
+        after: For WAIT: seconds after which to ask again, unless something happens before.
+        revoke: Starts of ready pieces whose batches have to be dropped and planned again. They are off the
+            governor's book already.
+        relief: Collect garbage and give freed memory back to the system, then take a new reading.
+        shortage: For FAIL: the numbers.
+    """
+
+    action: Action
+    samples: int = 0
+    after: float = 0.0
+    revoke: tuple[int, ...] = ()
+    relief: bool = False
+    shortage: Shortage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of what the loader may do, with its reason.
+
+    Attributes:
+        at: When, on the caller's clock.
+        allowance: ``"in_flight"`` (pieces at a time), ``"room"`` (eighths of the memory below the soft mark) or
+            ``"batch"`` (samples in one piece).
+        rule: Why it changed.
+        before: The old value.
+        after: The new value.
+        used: Bytes used at that moment.
+        limit: Bytes of the limit at that moment.
+        start: For ``"batch"``: which piece.
+    """
+
+    at: float
+    allowance: str
+    rule: str
+    before: int
+    after: int
+    used: int
+    limit: int
+    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """A snapshot of the governor.
+
+    Attributes:
+        limit: Bytes of the limit that binds; None as long as nothing is known.
+        used: Bytes used at that level.
+        source: Who set the limit.
+        promised: Bytes reserved and not yet used.
+        loading: Bytes in pieces that are being loaded.
+        ready: Bytes in pieces that wait for the consumer.
+        held: Bytes in batches that the consumer has.
+        in_flight: Pieces that are being loaded or wait.
+        in_flight_allowed: How many of them there may be.
+        room: Bytes that the loader plans with.
+        parked: Whether loading is held up because use is above the hard mark.
+        peak: The most bytes that were in flight at once.
+        waits: How often a piece had to wait.
+        splits: How many pieces were made smaller before loading.
+        cuts: How many were cut while loading.
+        revoked: How many were given up, to be loaded again.
+        parks: How often use went above the hard mark.
+        last: How many were loaded alone, above the soft mark.
+        reliefs: How often garbage collection was asked for.
+    """
+
+    limit: int | None
+    used: int
+    source: str
+    promised: int
+    loading: int
+    ready: int
+    held: int
+    in_flight: int
+    in_flight_allowed: int
+    room: int
+    parked: bool
+    peak: int
+    waits: int
+    splits: int
+    cuts: int
+    revoked: int
+    parks: int
+    last: int
+    reliefs: int

@@ -1,0 +1,125 @@
+"""How much may be in flight: given up at once and by halves, given back slowly and in eighths.
+
+Guarantees of this file:
+
+* Two allowances: ``in_flight`` (pieces at a time) and ``room`` (bytes that pieces are planned with). Neither falls
+  below one worker with the smallest piece.
+* Use above the hard mark halves one of them, the first in the policy's order that is not at its least, once:
+  the next time counts only after use was back below the soft mark.
+* ``room`` falls at once to what others leave below the soft mark.
+* Each second without use above the soft mark is calm and gives an eighth of the full allowance back, ``room`` only
+  after four pieces without a cut. So `STEPS_TO_FULL` calm seconds restore everything, and use that swings
+  around a mark changes an allowance once, not with each swing.
+* Every change is an event, once.
+"""
+
+from __future__ import annotations
+
+from nogil_loader.memory.decision import Event
+from nogil_loader.memory.gauge import Level
+from nogil_loader.policies import MemoryPolicy
+
+# Seconds below the soft mark after which an allowance grows by one step.
+CALM = 1.0
+#: Calm seconds after which any allowance is full again.
+STEPS_TO_FULL = 8
+# A cut shows that pieces were planned too large; they grow when so many have come through whole.
+_PIECES_WITHOUT_CUT = 4
+
+
+class Throttle:
+    """The two allowances.
+
+    Args:
+        policy: What is given up in which order.
+        workers: Threads that load, 1 for the consumer's own.
+        capacity: Pieces in flight at most.
+        fixed: Whether pieces may not be made smaller.
+    """
+
+    def __init__(self, policy: MemoryPolicy, *, workers: int, capacity: int, fixed: bool) -> None:
+        self._policy = policy
+        self._fixed = fixed
+        self._capacity = max(1, capacity)
+        self._workers = max(1, min(workers, self._capacity))
+        self._least = min(policy.min_workers, self._workers)
+        self.in_flight = self._capacity
+        self.room: int | None = None
+        self.parked = False
+        self.parks = 0
+        self._calm_since: float | None = None
+        self._without_cut = _PIECES_WITHOUT_CUT
+        # The batch that the consumer holds, and those in flight whose number is not given up before batches
+        # are made smaller; two of them at least where there are two places, or nothing overlaps.
+        kept = self._capacity
+        for step in policy.order[: policy.order.index("batch")]:
+            kept = min(kept, max(2, self._workers if step == "prefetch" else self._least))
+        self._pieces = 1 + kept
+
+    @property
+    def share(self) -> int | None:
+        """Bytes that one piece should stay below; None as long as nothing is known."""
+        return None if self.room is None else self.room // self._pieces
+
+    def count_whole(self) -> None:
+        """Note that a piece was loaded as it was planned."""
+        self._without_cut += 1
+
+    def count_cut(self) -> None:
+        """Note that a piece was cut."""
+        self._without_cut = -1  # its first part is still to be counted as loaded
+
+    def observe(self, level: Level, room: int, excess: bool, now: float) -> list[Event]:
+        """Follow memory.
+
+        Args:
+            level: Where it stands.
+            room: Bytes that others leave to the loader below the soft mark.
+            excess: Whether use is above the hard mark and the loader has something to give up.
+            now: The time.
+        """
+        before = self.in_flight, self._eighths(level)
+        parks = self.parks
+        self.room = room if self.room is None else min(self.room, room)
+        if excess and not self.parked:
+            self.parked = True
+            self.parks += 1
+            self._step_down()
+        elif level.used <= level.soft:
+            self.parked = False
+        if level.used > level.soft:
+            self._calm_since = None
+        elif self._calm_since is None:
+            self._calm_since = now
+        elif now - self._calm_since >= CALM:
+            self._calm_since = now
+            self._step_up(level, room)
+        after = self.in_flight, self._eighths(level)
+        down = "park" if self.parks > parks else "room"
+        return [
+            Event(now, name, "calm" if new > old else down, old, new, level.used, level.limit)
+            for name, old, new in zip(("in_flight", "room"), before, after, strict=True)
+            if old is not None and new is not None and old != new
+        ]
+
+    def _step_down(self) -> None:
+        for step in self._policy.order:
+            if step == "batch":
+                if not self._fixed and self.room:
+                    self.room //= 2
+                    return
+                continue
+            least = self._workers if step == "prefetch" else self._least
+            if self.in_flight > least:
+                self.in_flight = max(least, self.in_flight // 2)
+                return
+
+    def _step_up(self, level: Level, room: int) -> None:
+        self.in_flight = min(self._capacity, self.in_flight + -(-self._capacity // STEPS_TO_FULL))
+        if self.room is not None and self._without_cut >= _PIECES_WITHOUT_CUT:
+            self.room = min(room, self.room + -(-level.soft // STEPS_TO_FULL))
+
+    def _eighths(self, level: Level) -> int | None:
+        if self.room is None or level.soft <= 0:
+            return None
+        return min(STEPS_TO_FULL, -(-STEPS_TO_FULL * self.room // level.soft))

@@ -1,0 +1,565 @@
+"""The governor's single decisions: given this reading, these pieces and this time, what it says."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from nogil_loader.errors import MemoryBudgetError
+from nogil_loader.memory.decision import Action, Decision
+from nogil_loader.memory.estimate import Estimate
+from nogil_loader.memory.governor import Governor
+from nogil_loader.memory.reading import MemoryReading
+from nogil_loader.policies import MemoryPolicy
+
+MB = 1_000_000
+GIB = 1 << 30
+
+
+class Bench:
+    """A governor with a limit of 1000 MB (soft 850, hard 930) and samples of 10 MB, four to a piece."""
+
+    def __init__(self, *, workers: int = 2, capacity: int = 6, sharded: bool = False, **policy: Any) -> None:
+        self.now = 100.0
+        self.limit = 1000 * MB
+        self.estimate = Estimate(scratch=0.0)
+        self.governor = Governor(
+            MemoryPolicy(**{"scratch": 0.0, **policy}),
+            self.estimate,
+            workers=workers,
+            capacity=capacity,
+            sharded=sharded,
+        )
+
+    def read(self, used: int) -> Decision:
+        reading = MemoryReading(self.limit, used, max(0, self.limit - used), "test")
+        return self.governor.observe(reading, self.now)
+
+    def admit(self, start: int, used: int, *, count: int = 4, sample: int = 10 * MB) -> Decision:
+        self.read(used)
+        return self.governor.admit(start, count, self.now, [sample] * count)
+
+    def load(self, start: int, used: int, *, count: int = 4, sample: int = 10 * MB) -> None:
+        assert self.admit(start, used, count=count, sample=sample).action is Action.ADMIT
+        self.now += 0.001
+        self.governor.finished(start, count * sample, self.now)
+
+    def progress(self, start: int, sizes: list[int], used: int) -> Decision:
+        self.read(used)
+        return self.governor.progress(start, sizes, self.now)
+
+
+def test_without_any_reading_everything_is_admitted() -> None:
+    bench = Bench()
+    bench.governor.observe(None, bench.now)
+    for start in range(0, 4000, 4):
+        decision = bench.governor.admit(start, 4, bench.now, [GIB] * 4)
+        assert decision.action is Action.ADMIT
+        assert bench.governor.progress(start, [GIB], bench.now).action is Action.GO_ON
+    assert bench.governor.statistics().limit is None
+
+
+def test_a_piece_is_admitted_while_used_promised_and_needed_stay_below_the_soft_mark() -> None:
+    bench = Bench()
+    assert bench.admit(0, 730 * MB).action is Action.ADMIT
+    assert bench.admit(4, 730 * MB).action is Action.ADMIT
+    assert bench.admit(8, 730 * MB).action is Action.ADMIT
+    assert bench.admit(12, 730 * MB).action is Action.WAIT  # 730 + 3 · 40 promised + 40
+    assert bench.governor.statistics().promised == 120 * MB
+
+
+def test_nothing_overtakes_a_piece_that_was_refused() -> None:
+    bench = Bench()
+    for start in (0, 4, 8):
+        bench.load(start, 100 * MB)
+    assert bench.admit(12, 815 * MB).action is Action.WAIT
+    assert bench.admit(16, 815 * MB, count=1, sample=1).action is Action.WAIT
+    assert bench.admit(12, 500 * MB).action is Action.ADMIT
+    assert bench.admit(16, 500 * MB, count=1, sample=1).action is Action.ADMIT
+
+
+def test_a_piece_that_is_loaded_promises_what_it_has_not_filled_yet() -> None:
+    bench = Bench()
+    bench.admit(0, 100 * MB)
+    bench.progress(0, [10 * MB], 110 * MB)
+    assert bench.governor.statistics().promised == 30 * MB
+    bench.governor.finished(0, 40 * MB, bench.now)
+    stats = bench.governor.statistics()
+    assert (stats.promised, stats.ready, stats.peak) == (0, 40 * MB, 40 * MB)
+    bench.governor.delivered(0)
+    assert bench.governor.statistics().held == 40 * MB
+    bench.governor.released(0, bench.now)
+    assert bench.governor.statistics().held == 0
+
+
+def test_of_samples_of_unknown_size_the_first_is_loaded_alone() -> None:
+    bench = Bench()
+    bench.read(100 * MB)
+    assert not bench.estimate.knows_sizes
+    assert bench.governor.admit(0, 4, bench.now).action is Action.ADMIT
+    assert bench.governor.admit(4, 4, bench.now).action is Action.WAIT
+    assert bench.progress(0, [10 * MB], 110 * MB).action is Action.GO_ON
+    assert bench.governor.admit(4, 4, bench.now).action is Action.ADMIT
+    assert bench.governor.statistics().promised == 70 * MB
+
+
+def test_a_piece_is_planned_so_small_that_three_fit() -> None:
+    bench = Bench()
+    decision = bench.admit(0, 100 * MB, count=32)  # 320 MB, a third of 750 MB is 250
+    assert (decision.action, decision.samples) == (Action.PRESPLIT, 16)
+    assert bench.admit(0, 100 * MB, count=16).action is Action.ADMIT
+    (event,) = bench.governor.events
+    assert (event.allowance, event.before, event.after, event.rule) == ("batch", 32, 16, "share")
+    assert (event.used, event.limit, event.start) == (100 * MB, 1000 * MB, 0)
+
+
+@pytest.mark.parametrize(
+    ("order", "samples"),
+    [
+        (("prefetch", "workers", "batch"), 16),  # held, first, next: 750 / 3
+        (("prefetch", "batch", "workers"), 11),  # held and one for each of four workers: 750 / 5
+        (("batch", "prefetch", "workers"), 5),  # held and all twelve in flight: 750 / 13
+    ],
+)
+def test_the_order_says_what_is_given_up_before_batches_get_smaller(
+    order: tuple[str, ...], samples: int
+) -> None:
+    bench = Bench(workers=4, capacity=12, order=order)
+    assert bench.admit(0, 100 * MB, count=32).samples == samples
+
+
+@pytest.mark.parametrize(
+    ("workers", "capacity", "samples"), [(0, 1, 32), (1, 3, 16), (2, 6, 16), (16, 48, 16)]
+)
+def test_three_pieces_fit_whatever_the_number_of_workers_and_two_where_the_consumer_loads(
+    workers: int, capacity: int, samples: int
+) -> None:
+    bench = Bench(workers=workers, capacity=capacity)
+    decision = bench.admit(0, 100 * MB, count=32)
+    assert (decision.samples or 32) == samples
+
+
+def test_for_a_waiting_consumer_the_youngest_pieces_are_given_up() -> None:
+    bench = Bench()
+    bench.load(4, 600 * MB)
+    bench.load(8, 640 * MB)
+    bench.load(12, 680 * MB)
+    bench.governor.starved(0)
+    decision = bench.admit(0, 840 * MB)
+    assert (decision.action, decision.revoke) == (Action.WAIT, (12,))
+    assert bench.admit(0, 800 * MB).action is Action.ADMIT
+    assert bench.governor.statistics().revoked == 1
+
+
+def test_a_piece_that_holds_only_a_promise_does_not_stand_in_the_way_of_the_first() -> None:
+    bench = Bench()
+    assert bench.admit(8, 680 * MB).action is Action.ADMIT  # nothing filled, 40 MB promised
+    bench.governor.starved(4)
+    assert bench.admit(4, 800 * MB, count=1).action is Action.ADMIT
+    bench.governor.finished(4, 10 * MB, bench.now)
+    bench.governor.delivered(4)
+    bench.governor.starved(5)
+    assert bench.admit(5, 810 * MB, count=1).action is Action.WAIT
+    assert bench.progress(8, [10 * MB], 820 * MB).action is Action.REVOKED
+    assert bench.governor.statistics().promised == 0
+    assert bench.admit(5, 820 * MB, count=1).action is Action.ADMIT
+
+
+def test_a_piece_that_became_the_first_is_not_given_up_any_more() -> None:
+    bench = Bench()
+    bench.admit(8, 680 * MB)
+    bench.governor.starved(4)
+    assert bench.admit(4, 815 * MB, count=1).action is Action.WAIT  # 8 has to make room
+    bench.governor.withdrawn(4, bench.now)
+    bench.governor.starved(8)
+    assert bench.progress(8, [10 * MB], 700 * MB).action is Action.GO_ON
+    bench.governor.starved(4)
+    assert bench.progress(8, [10 * MB], 700 * MB).action is Action.GO_ON, "and all is forgiven"
+
+
+def test_min_workers_keeps_others_loading_while_there_is_something_else_to_give_up() -> None:
+    bench = Bench(workers=3, capacity=9, min_workers=2)
+    bench.load(16, 600 * MB)
+    for start in (4, 8):
+        bench.admit(start, 640 * MB)
+    bench.governor.starved(0)
+    decision = bench.admit(0, 840 * MB)  # 80 MB are promised, 40 needed: all of it has to go but one
+    assert decision.revoke == (16,)
+    assert bench.progress(8, [10 * MB], 800 * MB).action is Action.REVOKED
+    assert bench.progress(4, [10 * MB], 800 * MB).action is Action.GO_ON
+
+
+def test_in_the_end_all_others_make_room_whatever_min_workers_says() -> None:
+    bench = Bench(min_workers=2)
+    bench.admit(4, 680 * MB)
+    bench.governor.starved(0)
+    assert bench.admit(0, 850 * MB, count=1).action is Action.WAIT
+    assert bench.progress(4, [10 * MB], 850 * MB).action is Action.REVOKED
+
+
+def test_while_others_are_on_their_way_out_the_first_piece_waits_for_them() -> None:
+    """And does not go above the soft mark, be cut up, or give up more than it needs."""
+    bench = Bench(workers=4, capacity=12)
+    bench.load(4, 600 * MB)
+    bench.load(8, 640 * MB)
+    for start in (12, 16):
+        assert bench.admit(start, 680 * MB).action is Action.ADMIT
+    bench.governor.starved(0)
+    first = bench.admit(0, 745 * MB)  # 80 are promised, 40 needed: 15 too many
+    assert (first.action, first.revoke, first.relief) == (Action.WAIT, (8,), False)
+    for _ in range(3):
+        bench.now += 0.002
+        again = bench.admit(0, 745 * MB)
+        assert (again.action, again.revoke) == (Action.WAIT, ())
+    bench.now += 0.02
+    assert bench.admit(0, 760 * MB).revoke == (4,)
+    bench.now += 0.02
+    for _ in range(3):
+        decision = bench.admit(0, 790 * MB, count=1)
+        assert (decision.action, decision.relief) == (Action.WAIT, False)
+    assert bench.progress(16, [10 * MB], 790 * MB).action is Action.REVOKED
+    assert bench.progress(12, [10 * MB], 790 * MB).action is Action.GO_ON
+
+
+def test_a_piece_of_unexpected_size_ends_where_three_of_its_kind_fit() -> None:
+    bench = Bench()
+    bench.read(100 * MB)
+    bench.governor.admit(0, 32, bench.now)
+    actions = [bench.progress(0, [50 * MB], (100 + 50 * done) * MB).action for done in range(1, 5)]
+    assert actions == [Action.GO_ON] * 3 + [Action.CUT]
+    assert bench.governor.statistics().room == 700 * MB, "the first sample could have been anybody's"
+    assert bench.progress(0, [], 300 * MB).action is Action.GO_ON, "asking again does no harm"
+
+
+def test_after_a_cut_four_pieces_come_through_whole_before_they_grow() -> None:
+    bench = Bench(workers=1, capacity=3)
+    bench.read(100 * MB)
+    bench.governor.admit(0, 32, bench.now)
+    bench.progress(0, [50 * MB], 550 * MB)
+    assert bench.progress(0, [50 * MB], 600 * MB).action is Action.CUT
+    bench.governor.finished(0, 100 * MB, bench.now)
+    bench.governor.delivered(0)
+    shrunk = bench.governor.statistics().room
+    for start in range(2, 6):
+        for _ in range(3):
+            bench.now += 1.0
+            bench.read(100 * MB)
+        assert bench.governor.statistics().room == shrunk
+        bench.load(start, 100 * MB, count=1)
+        bench.governor.delivered(start)
+    bench.now += 1.0
+    bench.read(100 * MB)
+    assert bench.governor.statistics().room > shrunk
+
+
+def test_after_parking_so_many_pieces_are_in_flight_and_no_more() -> None:
+    bench = Bench(workers=2, capacity=8)
+    for start in range(0, 32, 4):
+        bench.load(start, 100 * MB)
+    bench.read(940 * MB)
+    bench.now += 0.1
+    left = bench.governor.statistics().in_flight
+    for start in range(100, 100 + 4 - left):
+        assert bench.admit(start, 100 * MB, count=1, sample=MB).action is Action.ADMIT
+    assert bench.admit(200, 100 * MB, count=1, sample=MB).action is Action.WAIT
+    for calm in range(1, 5):
+        for _ in range(2):
+            bench.now += 0.5
+            bench.read(100 * MB)
+        assert bench.governor.statistics().in_flight_allowed == min(8, 4 + calm)
+
+
+def test_when_the_prefetch_is_gone_the_first_piece_is_halved() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    decision = bench.admit(4, 820 * MB)  # 30 MB are left
+    assert (decision.action, decision.samples) == (Action.PRESPLIT, 2)
+    assert bench.admit(4, 820 * MB, count=2).action is Action.ADMIT
+
+
+def test_a_last_sample_is_loaded_alone_up_to_the_hard_mark_after_memory_was_given_back() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    assert bench.admit(4, 845 * MB).samples == 1
+    bench.now += 1.0
+    decision = bench.admit(4, 845 * MB, count=1)
+    assert (decision.action, decision.relief, decision.after) == (Action.WAIT, True, 0.0)
+    assert bench.admit(4, 845 * MB, count=1).action is Action.ADMIT
+    assert bench.governor.statistics().last == 1
+
+
+def test_relief_is_asked_for_twice_a_second_at_most() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    bench.governor.starved(4)
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    asked = 0
+    for _ in range(400):
+        asked += bench.admit(4, 925 * MB, count=1).relief
+        bench.now += 0.005
+    assert asked in (4, 5)
+
+
+def test_a_consumer_that_waits_in_vain_gets_the_numbers() -> None:
+    bench = Bench(stall=2.0)
+    bench.load(0, 100 * MB, count=4)
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    actions = []
+    for _ in range(1000):
+        decision = bench.admit(4, 925 * MB, count=1)
+        actions.append(decision.action)
+        if decision.action is Action.FAIL:
+            break
+        bench.now += 0.005
+    assert set(actions[:-1]) == {Action.WAIT}
+    assert 400 <= len(actions) <= 402
+    shortage = decision.shortage
+    assert shortage is not None
+    error = shortage.error(index=77)
+    assert isinstance(error, MemoryBudgetError)
+    assert (error.needed, error.limit, error.source) == (10 * MB, 1000 * MB, "test")
+    for told in (
+        "index 77",
+        "10.0 MB",
+        "5.0 MB",
+        "925.0 MB of 1,000.0 MB",
+        "40.0 MB are in batches",
+        "let go of",
+    ):
+        assert told in str(error)
+    assert pickle.loads(pickle.dumps(error)).needed == error.needed
+
+
+def test_memory_that_becomes_free_ends_the_wait() -> None:
+    bench = Bench(stall=2.0)
+    bench.load(0, 100 * MB)
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    for _ in range(300):
+        assert bench.admit(4, 925 * MB, count=1).action is Action.WAIT
+        bench.now += 0.005
+    assert bench.admit(4, 500 * MB, count=1).action is Action.ADMIT
+    bench.governor.finished(4, 10 * MB, bench.now)
+    bench.governor.delivered(4)
+    bench.governor.starved(5)
+    bench.now += 1.0
+    assert bench.admit(5, 925 * MB, count=1).action is Action.WAIT, "the patience starts anew"
+
+
+def test_a_piece_that_outgrows_what_it_reserved_is_cut() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    assert bench.admit(4, 680 * MB).action is Action.ADMIT
+    decision = bench.progress(4, [45 * MB], 725 * MB)  # three more of the kind are too many
+    assert (decision.action, decision.samples) == (Action.CUT, 1)
+    assert bench.governor.statistics().promised == 0, "what was cut off is not to come any more"
+    bench.governor.finished(4, 45 * MB, bench.now)
+    stats = bench.governor.statistics()
+    assert (stats.cuts, stats.promised, stats.ready) == (1, 0, 85 * MB)
+    assert bench.governor.events[-1].allowance == "batch"
+    assert (bench.governor.events[-1].before, bench.governor.events[-1].after) == (4, 1)
+
+
+def test_above_the_hard_mark_the_first_piece_is_cut_where_it_is() -> None:
+    bench = Bench()
+    bench.admit(0, 700 * MB)
+    assert bench.progress(0, [10 * MB], 880 * MB).action is Action.GO_ON
+    decision = bench.progress(0, [10 * MB], 940 * MB)
+    assert (decision.action, decision.samples) == (Action.CUT, 2)
+
+
+def test_parts_are_never_smaller_than_the_least_batch() -> None:
+    bench = Bench(min_batch_size=3)
+    bench.load(0, 100 * MB, count=6)
+    bench.governor.delivered(0)
+    bench.governor.starved(6)
+    assert bench.admit(6, 849 * MB, count=10).samples >= 3
+    whole = bench.admit(6, 849 * MB, count=5)
+    assert whole.action is Action.ADMIT, "2 and 3 would be too few, 5 fit below the hard mark"
+    assert bench.progress(6, [10 * MB] * 3, 940 * MB).action is Action.GO_ON, "nor is one cut off"
+
+
+def test_use_above_the_hard_mark_parks_and_gives_up_the_youngest_until_below_soft() -> None:
+    bench = Bench(workers=2, capacity=8)
+    for start in (0, 4, 8, 12):
+        bench.load(start, 100 * MB)
+    bench.admit(16, 260 * MB)
+    decision = bench.read(940 * MB)  # 90 MB too much, 40 promised
+    assert decision.revoke == (12, 8, 4)
+    assert bench.progress(16, [10 * MB], 900 * MB).action is Action.REVOKED
+    stats = bench.governor.statistics()
+    assert (stats.parked, stats.parks, stats.in_flight_allowed) == (True, 1, 4)
+    assert bench.read(930 * MB).revoke == (), "the first one stays, and what was dropped is on its way"
+    assert bench.admit(4, 870 * MB).action is Action.WAIT
+    bench.now += 0.1
+    bench.read(600 * MB)
+    assert not bench.governor.statistics().parked
+
+
+def test_what_is_dropped_is_not_made_up_for_again_before_a_reading_can_show_it() -> None:
+    bench = Bench(capacity=8)
+    for start in (0, 4, 8, 12):
+        bench.load(start, 100 * MB)
+    first = bench.read(935 * MB)
+    bench.now += 0.001
+    assert first.revoke == (12, 8, 4)[: len(first.revoke)]
+    assert bench.read(935 * MB).revoke == ()
+
+
+def test_a_fixed_batch_waits_above_the_hard_mark_and_then_fails() -> None:
+    bench = Bench(sharded=True, stall=1.0)
+    assert bench.admit(0, 100 * MB, count=32).action is Action.ADMIT, (
+        "no third for a batch that is never split"
+    )
+    decision = bench.progress(0, [10 * MB], 935 * MB)
+    while decision.action is Action.WAIT:
+        bench.now += 0.005
+        decision = bench.progress(0, [], 935 * MB)
+    assert decision.action is Action.FAIL
+    assert decision.shortage is not None
+    assert (decision.shortage.samples, decision.shortage.start) == (31, 1)
+    assert "fixed_batch_size" in str(decision.shortage.error())
+
+
+def test_a_fixed_batch_that_could_go_on_for_a_while_has_all_its_patience_again() -> None:
+    bench = Bench(sharded=True, stall=1.0)
+    bench.admit(0, 100 * MB, count=32)
+    sizes = [10 * MB]
+    for used in (935, 925, 935):
+        action = bench.progress(0, sizes, used * MB).action
+        for _ in range(120 if used == 935 else 0):
+            assert action is Action.WAIT
+            bench.now += 0.005
+            action = bench.progress(0, [], used * MB).action
+        bench.progress(0, [], 920 * MB)
+    assert action is Action.WAIT
+
+
+def test_late_reports_about_pieces_that_are_gone_change_nothing() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    before = bench.governor.statistics()
+    bench.governor.finished(0, MB, bench.now)
+    bench.governor.finished(99, MB, bench.now)
+    bench.governor.delivered(99)
+    bench.governor.released(0, bench.now)
+    bench.governor.released(99, bench.now)
+    bench.governor.withdrawn(99, bench.now)
+    assert bench.governor.progress(99, [MB], bench.now).action is Action.REVOKED
+    bench.governor.delivered(0)
+    bench.governor.withdrawn(0, bench.now)
+    assert bench.governor.statistics().held == before.ready
+
+
+def test_c05_a_limit_that_means_none_admits_everything() -> None:
+    for limit in (9223372036854771712, 9223372036854710272, 1 << 60):
+        bench = Bench(capacity=1000)
+        bench.limit = limit
+        for start in range(0, 4000, 4):
+            assert bench.admit(start, 20 * GIB, sample=10 * GIB).action is Action.ADMIT
+
+
+def test_c12_a_busy_host_with_memory_to_spare_shrinks_nothing() -> None:
+    """75 GB free of 1.5 TB are 95 % used, and still far more than is needed."""
+    bench = Bench(workers=8, capacity=24)
+    bench.limit = 1500 * 10**9
+    for start in range(0, 24 * 64, 64):
+        assert bench.admit(start, 1425 * 10**9, count=64).action is Action.ADMIT
+    stats = bench.governor.statistics()
+    assert (stats.in_flight_allowed, stats.splits, stats.waits, stats.parks) == (24, 0, 0, 0)
+    assert not bench.governor.events
+
+
+def test_c12_small_batches_are_loaded_whole_where_others_have_filled_the_memory() -> None:
+    """Giving up 40 MB would help nobody where 1.4 GB of 24 are left."""
+    bench = Bench(capacity=2)
+    bench.limit = 24 * 10**9
+    for start in (0, 4):
+        assert bench.admit(start, int(22.6e9), sample=MB).action is Action.ADMIT
+        bench.governor.finished(start, 4 * MB, bench.now)
+    assert bench.read(int(22.7e9)).revoke == ()
+    assert bench.governor.statistics().parks == 0
+
+
+def test_c16_a_probe_that_blocks_counts_as_pressure_but_not_for_a_waiting_consumer() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    bench.now += 2.0
+    assert bench.governor.admit(4, 4, bench.now, [10 * MB] * 4).action is Action.WAIT
+    assert bench.governor.admit(8, 4, bench.now, [10 * MB] * 4).action is Action.WAIT
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    assert bench.governor.admit(4, 4, bench.now, [10 * MB] * 4).action is Action.ADMIT
+    bench.read(100 * MB)
+    assert bench.governor.admit(8, 4, bench.now, [10 * MB] * 4).action is Action.ADMIT
+
+
+def test_c16_what_was_loaded_since_the_last_reading_is_added_to_it() -> None:
+    bench = Bench()
+    bench.read(100 * MB)
+    for start in range(0, 72, 4):
+        bench.now += 0.01
+        assert bench.governor.admit(start, 4, bench.now, [10 * MB] * 4).action is Action.ADMIT
+        bench.governor.finished(start, 40 * MB, bench.now)
+        bench.governor.delivered(start)
+    assert bench.governor.statistics().used == 820 * MB
+    assert bench.governor.admit(72, 4, bench.now, [10 * MB] * 4).action is Action.WAIT
+
+
+def test_c13_a_probe_that_knows_nothing_any_more_leaves_the_last_reading_in_force() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    for start in range(4, 400, 4):
+        bench.now += 1.0
+        bench.governor.observe(None, bench.now)
+        assert bench.governor.admit(start, 4, bench.now, [10 * MB] * 4).action is Action.ADMIT
+        bench.governor.finished(start, 40 * MB, bench.now)
+        bench.governor.delivered(start)
+        bench.governor.released(start, bench.now)
+    bench.now += 1.0
+    assert bench.governor.statistics().used == 140 * MB
+
+
+def test_c22_memory_that_the_allocator_kept_is_asked_back_and_then_used_again() -> None:
+    bench = Bench(workers=1, capacity=3)
+    bench.load(0, 100 * MB, count=4)
+    bench.governor.delivered(0)
+    decision = bench.admit(4, 800 * MB, count=32)
+    assert decision.action is Action.PRESPLIT
+    assert decision.relief, "use that is nobody's may be freed memory"
+    for start in range(4, 20, 4):
+        bench.load(start, 100 * MB, count=2)
+        bench.governor.delivered(start)
+        bench.governor.released(start, bench.now)
+    for _ in range(10):
+        bench.now += 1.0
+        bench.read(100 * MB)
+    assert bench.admit(20, 100 * MB, count=16).action is Action.ADMIT
+
+
+def test_c23_a_limit_that_is_lowered_is_pressure_at_once_and_none_when_it_is_raised() -> None:
+    bench = Bench(capacity=8)
+    bench.limit = 8 * GIB
+    used = int(1.9 * GIB)
+    for start in (0, 4, 8):
+        bench.load(start, used, sample=40 * MB)
+    assert bench.read(used).revoke == ()
+    bench.limit = 2 * GIB
+    assert bench.read(used).revoke == (8, 4)
+    assert bench.governor.statistics().limit == 2 * GIB
+    assert bench.admit(12, used, count=1).action is Action.WAIT
+    bench.limit = 16 * GIB
+    assert bench.admit(4, used, count=1).action is Action.ADMIT
+    assert bench.admit(12, used, count=1).action is Action.ADMIT
+    for _ in range(10):
+        bench.now += 1.0
+        bench.read(used)
+    assert bench.admit(16, used).action is Action.ADMIT, "and batches are whole again"
