@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nogil_loader.errors import describe
 from nogil_loader.notices import warn
 
 MAX_SEED = 2**64 - 1
-Output = Literal["auto", "numpy", "torch"]
 
 
 def resolve_workers(value: Any) -> int:

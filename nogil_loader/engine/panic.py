@@ -18,7 +18,6 @@ from nogil_loader.memory.reading import read_memory
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Guarded = Callable[P, R | DeadWorkerError]
 
 
 @overload
