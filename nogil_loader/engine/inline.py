@@ -45,10 +45,9 @@ class InlineCrew:
         if self._kitchen is None:
             self._start_up()
             return
+        # An exception from outside, Ctrl-C as a rule, may have come between two lines of an earlier call.
         for left_behind in run.leases_of(self):
-            run.release(
-                left_behind
-            )  # an exception from outside, Ctrl-C as a rule, came between two lines here
+            run.release(left_behind)
         lease = run.lease(self)
         if lease is None:
             if self._reading is not None and not self._reading.done:

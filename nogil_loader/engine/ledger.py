@@ -104,11 +104,6 @@ class Ledger:
         self._entries[start] = Failed(Ticket(number, start, 0, []), failure)
 
     @property
-    def starts(self) -> list[int]:
-        """Where the tickets that are not delivered yet begin."""
-        return list(self._entries)
-
-    @property
     def outstanding(self) -> int:
         """Tickets that are planned, leased or ready."""
         return len(self._entries)

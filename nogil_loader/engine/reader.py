@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import sys
 import threading
-import traceback
 import weakref
 
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
+from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.stream import StreamSource
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.memory.reading import read_memory
@@ -116,11 +115,9 @@ class Reader:
                 self._thread = self._start()
             return
         if self._watchdog.stuck(now, [(READER, reading.source.at)]):
-            frame = sys._current_frames().get(self._thread.ident or 0)
-            stack = "" if frame is None else "".join(traceback.format_stack(frame))
             # Nobody may read the iterator beside the stuck thread, so there is no second attempt.
             reading.run.abandoned += 1
-            reading.fail(reading.failure(None, "stuck", stack), final=True)
+            reading.fail(reading.failure(None, "stuck", stack_of(self._thread)), final=True)
 
     def join(self, seconds: float) -> bool:
         """Wait for the thread to end; False when it is still in user code."""

@@ -12,19 +12,18 @@ import functools
 import gc
 import itertools
 import os
-import sys
 import threading
 import time
-import traceback
 import weakref
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nogil_loader.engine.outcome import Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
 from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
+from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.ticket import Lease, Verdict
 from nogil_loader.errors import DeadWorkerError
 
@@ -131,9 +130,7 @@ class Worker:
 
     def stack(self) -> str:
         """Where the thread is at this moment, innermost call last."""
-        ident = self._thread.ident
-        frame = sys._current_frames().get(ident) if ident is not None else None
-        return "" if frame is None else "".join(traceback.format_stack(frame))
+        return stack_of(self._thread)
 
     # In the thread
 
@@ -145,21 +142,27 @@ class Worker:
         if pool is None:
             return
         if self._kitchen is None:
-            self.stage = "clone_dataset"
-            dataset = pool.dataset_for(self.id)
+            self._kitchen = self._start_up(pool, run)
         else:
-            dataset = self._kitchen.dataset
-        self._info = WorkerInfo(self.id, len(pool.workers), (run.seed + self.id) % 2**64, dataset)
-        if self._kitchen is None:
-            if pool.worker_init_fn is not None:
-                self.stage = "worker_init_fn"
-                token = current_worker.set(self._info)
-                try:
-                    pool.worker_init_fn(self.id)
-                finally:
-                    current_worker.reset(token)
-            self._kitchen = pool.recipe.bind(dataset)
-            self.started = True
+            self._info = self._describe(pool, run, self._kitchen.dataset)
+
+    def _start_up(self, pool: WorkerPool, run: EpochRun) -> Kitchen:
+        self.stage = "clone_dataset"
+        dataset = pool.dataset_for(self.id)
+        self._info = self._describe(pool, run, dataset)
+        if pool.worker_init_fn is not None:
+            self.stage = "worker_init_fn"
+            token = current_worker.set(self._info)
+            try:
+                pool.worker_init_fn(self.id)
+            finally:
+                current_worker.reset(token)
+        kitchen = pool.recipe.bind(dataset)
+        self.started = True
+        return kitchen
+
+    def _describe(self, pool: WorkerPool, run: EpochRun, dataset: Any) -> WorkerInfo:
+        return WorkerInfo(self.id, len(pool.workers), (run.seed + self.id) % 2**64, dataset)
 
     def load_next(self, run: EpochRun) -> bool:
         """Load a ticket if there is one; False when the worker is to end."""
