@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from nogil_loader.memory.cgroups import ControlGroup
 from nogil_loader.memory.kept import KeptFile
-from nogil_loader.memory.reading import MemoryReading
+from nogil_loader.memory.reading import Kind, MemoryReading
 
 #: From here on a number of bytes means "no limit" even where the machine's size is unknown: version 1 groups
 #: say so by the largest multiple of the page size that fits 63 bits, whatever the page size is.
@@ -32,6 +32,10 @@ class Level(Protocol):
     @property
     def source(self) -> str:
         """Which place it is, in words."""
+
+    @property
+    def kind(self) -> Kind:
+        """Who sets the limit."""
 
     def measure(self, physical: int) -> MemoryReading | None:
         """Return limit and use now, or None without a limit.
@@ -48,6 +52,7 @@ class HostMemory:
     """The machine, or what a container's ``/proc/meminfo`` shows of it."""
 
     source = "host"
+    kind: Final = "host"
 
     def __init__(self, proc_root: Path) -> None:
         self._meminfo = KeptFile(proc_root / "meminfo")
@@ -63,7 +68,7 @@ class HostMemory:
             # No such file (macOS, Windows) or no such line (Linux before 3.14).
             total, available = _ask_psutil_for_host()
             _refuse_nonsense(total, available)
-        return MemoryReading.of(total, total - available, self.source)
+        return MemoryReading.of(total, total - available, self.source, self.kind)
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ def limits_of(group: ControlGroup) -> list[str]:
 class GroupLimit:
     """One limit of a control group, by one of the names that `limits_of` returns."""
 
+    kind: Final = "cgroup"
+
     def __init__(self, group: ControlGroup, limit: str) -> None:
         files = _FILES[group.version]
         self.source = f"{group} {limit}" if limit == "memory.high" else str(group)
@@ -129,7 +136,7 @@ class GroupLimit:
         for name in self._reclaimable:
             if name in stat:  # not every kernel has every line
                 used -= field(stat, name)
-        return MemoryReading.of(limit, used, self.source)
+        return MemoryReading.of(limit, used, self.source, self.kind)
 
 
 class ProcessMemory:
@@ -167,6 +174,8 @@ class ProcessMemory:
 class ResourceLimit:
     """A soft limit of ``setrlimit``: ``"RLIMIT_AS"`` or ``"RLIMIT_DATA"``, with what it is compared to."""
 
+    kind: Final = "rlimit"
+
     def __init__(self, name: str, used: Callable[[], int]) -> None:
         import resource  # not on Windows
 
@@ -181,13 +190,14 @@ class ResourceLimit:
         limit = resource.getrlimit(self._which)[0]
         if limit == resource.RLIM_INFINITY:
             return None
-        return MemoryReading.of(limit, self._used(), self.source)
+        return MemoryReading.of(limit, self._used(), self.source, self.kind)
 
 
 class UserLimit:
     """A limit that the user gave, for what this process allocates."""
 
     source = "user limit"
+    kind: Final = "user"
 
     def __init__(self, limit: int, process: ProcessMemory) -> None:
         self._limit = limit
@@ -195,7 +205,7 @@ class UserLimit:
 
     def measure(self, physical: int) -> MemoryReading:
         """Return the limit and the process's anonymous memory."""
-        return MemoryReading.of(self._limit, self._process.anonymous(), self.source)
+        return MemoryReading.of(self._limit, self._process.anonymous(), self.source, self.kind)
 
 
 def field(text: bytes, name: bytes) -> int:

@@ -2,11 +2,13 @@
 
 What holds:
 
-1. ``read`` never raises and never waits for anything but the kernel.
+1. Reading never raises. It waits for the kernel, never for another thread: while one measures, the others
+   get the latest reading, or are told that there is no new one.
 2. A reading's limit and use belong to the same level, the one with the least headroom; ``used`` lies in
    ``[0, limit]``.
 3. A limit that was changed, and a process that was moved to another group, are seen by the next reading.
 4. What cannot be read any more keeps its last good value, and is reported once for each kind of failure.
+   ``read_current`` tells such a value from one that was read now.
 
 A level's limit alone tells nothing: a container may be far from its own limit on a host that is nearly full,
 or the other way round. So all levels are read each time, at about a microsecond for one that sets no limit.
@@ -20,10 +22,11 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
+from typing import NamedTuple
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe_exception
@@ -39,7 +42,8 @@ from nogil_loader.memory.levels import (
     UserLimit,
     limits_of,
 )
-from nogil_loader.memory.reading import UNKNOWN, MemoryReading
+from nogil_loader.memory.reading import BUSY, UNKNOWN, Busy, Kind, MemoryReading
+from nogil_loader.memory.turn import Turn
 
 logger = logging.getLogger("nogil_loader")
 
@@ -82,10 +86,9 @@ class MemoryProbe:
 
     def _start(self) -> None:
         """Take up the state of a probe that has read nothing yet, with no file open."""
-        self._lock = RLock()
-        self._measuring = False
-        self._latest: tuple[float, MemoryReading] = (-math.inf, UNKNOWN)
-        self._news: list[tuple[str, str]] = []
+        self._turn = Turn()
+        self._latest = _Measured(-math.inf, UNKNOWN, False)
+        self._news: deque[tuple[str, str]] = deque()
         self._memberships = KeptFile(self._proc_root / "self" / "cgroup")
         self._searched: tuple[float, bytes] = (-math.inf, b"")
         self._groups: dict[tuple[ControlGroup, str], _Watched] = {}
@@ -99,48 +102,101 @@ class MemoryProbe:
             self._own.append(_Watched(UserLimit(self._user_limit, process)))
 
     def read(self) -> MemoryReading:
-        """Return the reading of the level with the least headroom, at most half a millisecond old.
+        """Return the reading of the level with the least headroom.
 
-        `UNKNOWN`, whose numbers say "no limit", where nothing could ever be read.
+        It is at most half a millisecond old, unless another thread is measuring just now or the system does
+        not tell any more. `UNKNOWN`, whose numbers say "no limit", where nothing could ever be read.
         """
+        self._refresh()
+        return self._latest.reading
+
+    def read_current(self) -> MemoryReading | Busy | None:
+        """Return what ``read`` returns if it is at most half a millisecond old.
+
+        `BUSY` while another thread is measuring; None if the level that binds could not be read this time.
+        """
+        if not self._refresh():
+            return BUSY
+        latest = self._latest
+        return latest.reading if latest.is_current else None
+
+    def survey(self) -> list[LevelReport]:
+        """Read every level anew and return what each says, those that set no limit included.
+
+        It is made for people to read: it costs about a millisecond.
+        """
+        twin = MemoryProbe(
+            limit=self._user_limit,
+            proc_root=self._proc_root,
+            cgroup_root=self._cgroup_root,
+            clock=self._clock,
+        )
+        twin._measure(self._clock())
+        return [
+            LevelReport(each.level.source, each.level.kind, each.last, each.failure)
+            for each in twin._watched()
+        ]
+
+    def _refresh(self) -> bool:
+        """Measure if the latest reading is too old; False if another thread is at it."""
         now = self._clock()
-        if now - self._latest[0] < _CACHE_SECONDS:
-            return self._latest[1]
-        with self._lock:
-            # Another thread was faster, or a signal handler came in while this one was measuring.
-            if self._measuring or now - self._latest[0] < _CACHE_SECONDS:
-                return self._latest[1]
-            self._measuring = True
-            try:
-                self._latest = (now, self._measure(now))
-            except Exception as failure:  # noqa: BLE001 - a MemoryError can come from anywhere
+        if now - self._latest.at < _CACHE_SECONDS:
+            return True
+        mine = object()
+        try:
+            if not self._turn.take(mine):
+                return False
+            if now - self._latest.at >= _CACHE_SECONDS:  # no other thread was faster
+                self._latest = self._measure(now)
+        except Exception as failure:  # noqa: BLE001 - a MemoryError can come from anywhere
+            with contextlib.suppress(Exception):
+                self._latest = self._latest._replace(is_current=False)
                 self._note("probe", "memory", failure)
-            finally:
-                self._measuring = False
-            reading, news, self._news = self._latest[1], self._news, []
-        # Handlers are the user's code: none of it runs under the lock.
-        for source, what in news:
-            with contextlib.suppress(Exception):  # a logging filter may raise
+        finally:
+            self._turn.give_back(mine)
+        self._tell_news()
+        return True
+
+    def _tell_news(self) -> None:
+        # Handlers are the user's code: they run when others may measure again, and a filter may raise.
+        with contextlib.suppress(Exception):
+            while self._news:
                 logger.warning(
                     "limit and use of memory (%s) cannot be read: %s; going on with what was last known",
-                    source,
-                    what,
+                    *self._news.popleft(),
                 )
-        return reading
 
-    def _measure(self, now: float) -> MemoryReading:
+    def _measure(self, now: float) -> _Measured:
         self._follow(now)
-        host = self._ask(self._host, UNLIMITED)
-        physical = UNLIMITED if host is None else host.limit
-        readings = [host, *(self._ask(each, physical) for each in (*self._groups.values(), *self._own))]
-        return min((one for one in readings if one is not None), key=_headroom, default=UNKNOWN)
+        physical = UNLIMITED
+        binding: _Watched | None = None
+        least = math.inf
+        for watched in self._watched():
+            reading = self._ask(watched, physical)
+            if reading is None:
+                continue
+            if watched is self._host:
+                physical = reading.limit
+            if reading.headroom < least:
+                binding, least = watched, reading.headroom
+        if binding is None or binding.last is None:
+            return _Measured(now, UNKNOWN, False)
+        return _Measured(now, binding.last, not binding.failure)
+
+    def _watched(self) -> Iterator[_Watched]:
+        """All levels, the machine first: how large it is tells which limits of groups are none."""
+        yield self._host
+        yield from self._groups.values()
+        yield from self._own
 
     def _ask(self, watched: _Watched, physical: int) -> MemoryReading | None:
         """Return what a level says now or, if it fails, what it said last."""
         level = watched.level
         try:
             watched.last = level.measure(physical)
+            watched.failure = ""
         except Exception as failure:  # noqa: BLE001 - psutil has errors of its own beside OSError, ImportError
+            watched.failure = describe_exception(failure)
             if isinstance(level, GroupLimit) and isinstance(failure, FileNotFoundError):
                 self._searched = (-math.inf, b"")  # this process left the group, and the group is gone
             else:
@@ -171,16 +227,38 @@ class MemoryProbe:
             self._news.append((source, describe_exception(failure)))
 
 
+@dataclass(frozen=True)
+class LevelReport:
+    """What one level says.
+
+    Attributes:
+        source: Which level it is.
+        kind: Who sets its limit.
+        reading: Limit and use; None without a limit, or if it could not be read.
+        failure: Why it could not be read; empty if it could.
+    """
+
+    source: str
+    kind: Kind
+    reading: MemoryReading | None
+    failure: str
+
+
 @dataclass(eq=False)
 class _Watched:
-    """A level and what it said last."""
+    """A level, what it said last, and why it did not say anything this time."""
 
     level: Level
     last: MemoryReading | None = None
+    failure: str = ""
 
 
-def _headroom(reading: MemoryReading) -> int:
-    return reading.headroom
+class _Measured(NamedTuple):
+    """The reading of the level that binds, when it was taken, and whether the level could be read then."""
+
+    at: float
+    reading: MemoryReading
+    is_current: bool
 
 
 _probes: weakref.WeakSet[MemoryProbe] = weakref.WeakSet()

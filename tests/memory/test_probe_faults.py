@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from nogil_loader.memory import probe as probe_module
 from nogil_loader.memory import reading as reading_module
-from nogil_loader.memory.reading import UNKNOWN, MemoryReading, read_memory
+from nogil_loader.memory.reading import BUSY, UNKNOWN, MemoryReading, read_memory
 from tests.memory.trees import GB, Tree
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pread"), reason="reads system files of Unix")
@@ -228,29 +228,69 @@ def test_a_signal_handler_that_reads_while_its_thread_is_reading_gets_the_last_r
     assert all(one is first for one in nested)
 
 
-def test_threads_that_read_at_once_measure_once(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c16_while_a_measurement_blocks_other_threads_get_the_latest_reading_at_once(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     probe = tree.probe()
+    before = probe.read()
+    tree.tick()
+    tree.host(24 * GB, GB)
     entered, go_on = threading.Event(), threading.Event()
-    pread, measured = os.pread, []
+    pread = os.pread
 
-    def slow(descriptor: int, size: int, offset: int) -> bytes:
-        measured.append(threading.get_ident())
+    def blocked(descriptor: int, size: int, offset: int) -> bytes:
+        assert not entered.is_set(), "two threads are measuring"
         entered.set()
         assert go_on.wait(30)
+        monkeypatch.setattr(os, "pread", pread)
         return pread(descriptor, size, offset)
 
-    monkeypatch.setattr(os, "pread", slow)
-    readings: list[MemoryReading] = []
-    threads = [threading.Thread(target=lambda: readings.append(probe.read())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    assert entered.wait(30)
-    go_on.set()
-    for thread in threads:
+    monkeypatch.setattr(os, "pread", blocked)
+    thread = threading.Thread(target=probe.read)
+    thread.start()
+    try:
+        assert entered.wait(30)
+        assert probe.read() is before
+        assert probe.read_current() is BUSY
+    finally:
+        go_on.set()
         thread.join(30)
-    assert len(readings) == 4
-    assert all(one is readings[0] for one in readings)
-    assert len(set(measured)) == 1
+    assert probe.read_current() == probe.read() == MemoryReading.of(24 * GB, 23 * GB, "host")
+
+
+@pytest.mark.parametrize("step", ["_measure", "_tell_news"])
+def test_an_interrupt_while_reading_leaves_the_probe_usable(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def interrupt(*_arguments: object) -> object:
+        raise KeyboardInterrupt
+
+    probe = tree.probe()
+    with monkeypatch.context() as patch:
+        patch.setattr(probe, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            probe.read()
+    tree.tick()
+    assert probe.read_current() == MemoryReading.of(24 * GB, 4 * GB, "host")
+
+
+def test_c13_a_value_that_was_only_remembered_is_not_current(tree: Tree) -> None:
+    tree.memberships("0::/a")
+    tree.v2("a", 4 * GB, GB)
+    probe = tree.probe()
+    good = probe.read_current()
+    assert good == MemoryReading.of(4 * GB, GB, "cgroup v2 /a")
+    tree.write(tree.cgroup_root / "a/memory.current", "garbage")
+    tree.tick()
+    assert probe.read() == good
+    assert probe.read_current() is None
+    tree.host(24 * GB, 2 * GB)
+    tree.tick()
+    assert probe.read_current() == MemoryReading.of(24 * GB, 22 * GB, "host"), "what binds can be read"
+    tree.host(24 * GB, 20 * GB)
+    tree.v2("a", 4 * GB, 2 * GB)
+    tree.tick()
+    assert probe.read_current() == MemoryReading.of(4 * GB, 2 * GB, "cgroup v2 /a")
 
 
 def test_a_probe_that_is_let_go_of_closes_its_files(tree: Tree) -> None:
@@ -288,9 +328,9 @@ def _open_below(tree: Tree) -> set[str]:
 
 @pytest.fixture
 def no_process_probe() -> Iterator[None]:
-    reading_module._process_probe.cache_clear()
+    reading_module.process_probe.cache_clear()
     yield
-    reading_module._process_probe.cache_clear()
+    reading_module.process_probe.cache_clear()
 
 
 @pytest.mark.usefixtures("no_process_probe")
@@ -302,7 +342,7 @@ def test_read_memory_says_none_where_the_system_says_nothing(monkeypatch: pytest
     monkeypatch.setattr(psutil, "virtual_memory", refuse)
     assert read_memory() is None
     monkeypatch.undo()
-    reading_module._process_probe.cache_clear()
+    reading_module.process_probe.cache_clear()
     assert read_memory() is not None
 
 
@@ -326,6 +366,7 @@ def test_running_out_of_memory_while_reading_leaves_the_last_reading(
     for _ in range(3):
         tree.tick(2.0)
         assert probe.read() == good
+        assert probe.read_current() is None
     assert len(caplog.records) == 1
 
 
