@@ -1,4 +1,4 @@
-"""System files that are read over and over."""
+"""System files that are read over and over, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -51,3 +51,34 @@ class KeptFile:
     # At interpreter exit a module's globals may be gone before its objects are; a class keeps its own.
     _os_close = staticmethod(os.close)
     __del__ = close
+
+
+def field(text: bytes, name: bytes) -> int:
+    """Return the number that follows ``name``.
+
+    Raises:
+        ValueError: There is no such name, or no number of 0 or more after it.
+    """
+    start = text.index(name) + len(name)
+    return count(text[start : start + 64].lstrip(b" \t").split(None, 1)[0])
+
+
+def known(text: bytes, name: bytes) -> int:
+    """Return the number that follows ``name``, 0 where the kernel does not know that name.
+
+    Raises:
+        ValueError: There is no number of 0 or more after it.
+    """
+    return field(text, name) if name in text else 0
+
+
+def count(text: bytes) -> int:
+    """Return a number of 0 or more.
+
+    Raises:
+        ValueError: The text is something else.
+    """
+    number = int(text)
+    if number < 0:
+        raise ValueError(f"negative number: {number}")
+    return number

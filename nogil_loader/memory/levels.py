@@ -6,6 +6,10 @@ whatever the system raised. Keeping the last good answer is the caller's part.
 Use is what the kernel could not take back without killing or swapping: the page cache of files is left out,
 active and inactive, because the files of an epoch fill any limit and cost nothing to give up. Shared memory
 (tmpfs, memfd) and locked pages stay counted.
+
+Swap is not room: what is swapped out while the loader runs counts as used, as it did before. Else a group's
+use would stand still at its limit while its swap fills, and every batch would push out a part of the program.
+What was swapped out before is left alone, as nobody has missed it since.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from nogil_loader.memory.cgroups import ControlGroup
-from nogil_loader.memory.kept import KeptFile
+from nogil_loader.memory.kept import KeptFile, count, field, known
 from nogil_loader.memory.reading import Kind, MemoryReading
 
 #: From here on a number of bytes means "no limit" even where the machine's size is unknown: version 1 groups
@@ -56,19 +60,23 @@ class HostMemory:
 
     def __init__(self, proc_root: Path) -> None:
         self._meminfo = KeptFile(proc_root / "meminfo")
+        self._swap = _Swap()
 
     def measure(self, physical: int) -> MemoryReading:
         """Return total memory, and as used what is not available."""
+        swapped = 0
         try:
             text = b"\n" + self._meminfo.read()
             total = field(text, b"\nMemTotal:") * 1024
             available = field(text, b"\nMemAvailable:") * 1024
             _refuse_nonsense(total, available)
+            out = known(text, b"\nSwapTotal:") - known(text, b"\nSwapFree:") - known(text, b"\nSwapCached:")
+            swapped = self._swap.growth(out * 1024)
         except (OSError, ValueError):
             # No such file (macOS, Windows) or no such line (Linux before 3.14).
             total, available = _ask_psutil_for_host()
             _refuse_nonsense(total, available)
-        return MemoryReading.of(total, total - available, self.source, self.kind)
+        return MemoryReading.of(total, total - available + swapped, self.source, self.kind)
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,10 @@ class _Files:
     limits: tuple[str, ...]
     usage: str
     reclaimable: tuple[bytes, ...]
+    # What is swapped out stands in a line of memory.stat or in a file of its own; pages that are back in
+    # memory, and counted there, may keep their place in the swap.
+    swap: bytes | str
+    swap_cached: bytes
 
 
 _FILES = {
@@ -86,12 +98,17 @@ _FILES = {
         limits=("memory.limit_in_bytes",),
         usage="memory.usage_in_bytes",
         reclaimable=(b"\ntotal_active_file ", b"\ntotal_inactive_file "),
+        # Not memsw less usage: other threads change both between the two readings.
+        swap=b"\ntotal_swap ",
+        swap_cached=b"\ntotal_swapcached ",
     ),
     # Above memory.high a group is not killed but slowed down until it stands still, which is no better.
     2: _Files(
         limits=("memory.max", "memory.high"),
         usage="memory.current",
         reclaimable=(b"\nactive_file ", b"\ninactive_file ", b"\nslab_reclaimable "),
+        swap="memory.swap.current",
+        swap_cached=b"\nswapcached ",
     ),
 }
 
@@ -118,7 +135,11 @@ class GroupLimit:
         self._limit = KeptFile(group.folder / limit)
         self._usage = KeptFile(group.folder / files.usage)
         self._stat = KeptFile(group.folder / "memory.stat")
-        self._reclaimable = files.reclaimable
+        self._files = files
+        # Without a swap, or without accounts of it, the kernel does not make the file.
+        has_file = isinstance(files.swap, str) and os.path.exists(group.folder / files.swap)
+        self._swap_file = KeptFile(group.folder / str(files.swap)) if has_file else None
+        self._swap = _Swap()
 
     def measure(self, physical: int) -> MemoryReading | None:
         """Return limit and use; no use is read while the limit is ``max`` or not below ``physical``."""
@@ -133,10 +154,32 @@ class GroupLimit:
             stat = b"\n" + self._stat.read()
         except FileNotFoundError:
             stat = b""  # emulated groups have none; counting their page cache as used is the safe side
-        for name in self._reclaimable:
-            if name in stat:  # not every kernel has every line
-                used -= field(stat, name)
+        for name in self._files.reclaimable:
+            used -= known(stat, name)
+        used += self._swap.growth(self._swapped(stat))
         return MemoryReading.of(limit, used, self.source, self.kind)
+
+    def _swapped(self, stat: bytes) -> int:
+        """Return the bytes of the group that are swapped out and nowhere else."""
+        swap = self._files.swap
+        if isinstance(swap, bytes):
+            out = known(stat, swap)
+        else:
+            out = 0 if self._swap_file is None else count(self._swap_file.read())
+        return out - known(stat, self._files.swap_cached)
+
+
+class _Swap:
+    """What of a level is swapped out."""
+
+    def __init__(self) -> None:
+        self._least: int | None = None
+
+    def growth(self, swapped: int) -> int:
+        """Return how many bytes more are swapped out now than at the least so far."""
+        swapped = max(swapped, 0)
+        self._least = swapped if self._least is None else min(swapped, self._least)
+        return swapped - self._least
 
 
 class ProcessMemory:
@@ -206,28 +249,6 @@ class UserLimit:
     def measure(self, physical: int) -> MemoryReading:
         """Return the limit and the process's anonymous memory."""
         return MemoryReading.of(self._limit, self._process.anonymous(), self.source, self.kind)
-
-
-def field(text: bytes, name: bytes) -> int:
-    """Return the number that follows ``name``.
-
-    Raises:
-        ValueError: There is no such name, or no number of 0 or more after it.
-    """
-    start = text.index(name) + len(name)
-    return count(text[start : start + 64].lstrip(b" \t").split(None, 1)[0])
-
-
-def count(text: bytes) -> int:
-    """Return a number of 0 or more.
-
-    Raises:
-        ValueError: The text is something else.
-    """
-    number = int(text)
-    if number < 0:
-        raise ValueError(f"negative number: {number}")
-    return number
 
 
 def _refuse_nonsense(total: int, available: int) -> None:

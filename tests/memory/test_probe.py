@@ -203,6 +203,64 @@ def test_c23_a_controller_that_is_switched_on_late_is_seen_within_a_second(tree:
     assert numbers(probe.read()) == (4 * GB, GB, "cgroup v2 /a")
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_c25_swap_is_no_headroom_and_what_is_swapped_out_meanwhile_stays_used(
+    tree: Tree, version: int
+) -> None:
+    def group(usage: int, swap: int, swap_cached: int = 0) -> None:
+        if version == 1:
+            tree.v1("job", 2 * GB, usage, swap=swap, swap_cached=swap_cached)
+        else:
+            tree.v2("job", 2 * GB, usage, swap=swap, swap_cached=swap_cached)
+        tree.tick()
+
+    tree.memberships("4:memory:/job" if version == 1 else "0::/job")
+    probe = tree.probe()
+
+    def used() -> int:
+        reading = probe.read()
+        assert (reading.limit, reading.source) == (2 * GB, f"cgroup v{version} /job")
+        return reading.used
+
+    group(1000 * MB, swap=500 * MB)
+    assert used() == 1000 * MB, "what was swapped out before the loader came"
+    group(1700 * MB, swap=500 * MB)
+    assert used() == 1700 * MB
+    group(1200 * MB, swap=1000 * MB)
+    assert used() == 1700 * MB, "use that was swapped out is still use"
+    group(1700 * MB, swap=8000 * MB)
+    assert used() == 2 * GB
+    group(1600 * MB, swap=200 * MB)
+    assert used() == 1600 * MB, "what came back counts once"
+    group(1200 * MB, swap=600 * MB)
+    assert used() == 1600 * MB
+    group(1600 * MB, swap=600 * MB, swap_cached=400 * MB)
+    assert used() == 1600 * MB, "what is in both places counts once"
+
+
+def test_c25_a_kernel_without_accounts_of_swap_is_read_all_the_same(
+    tree: Tree, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree.memberships("0::/job")
+    tree.v2("job", 2 * GB, GB)
+    (tree.cgroup_root / "job/memory.swap.current").unlink()
+    tree.write(tree.cgroup_root / "job/memory.stat", "anon 1\n")
+    assert numbers(tree.probe().read()) == (2 * GB, GB, "cgroup v2 /job")
+    assert caplog.records == []
+
+
+def test_c25_what_the_machine_swaps_out_meanwhile_stays_used(tree: Tree) -> None:
+    tree.host(24 * GB, 20 * GB, swap=16 * GB, swap_free=15 * GB)
+    probe = tree.probe()
+    assert numbers(probe.read()) == (24 * GB, 4 * GB, "host")
+    tree.host(24 * GB, 20 * GB, swap=16 * GB, swap_free=12 * GB, swap_cached=GB)
+    tree.tick()
+    assert numbers(probe.read()) == (24 * GB, 6 * GB, "host")
+    tree.host(24 * GB, 20 * GB)
+    tree.tick()
+    assert numbers(probe.read()) == (24 * GB, 4 * GB, "host")
+
+
 def test_the_lower_one_of_memory_high_and_memory_max_binds(tree: Tree) -> None:
     tree.memberships("0::/a")
     tree.v2("a", 4 * GB, GB, high=3 * GB)
@@ -297,3 +355,52 @@ def test_where_nothing_can_be_read_the_reading_is_unknown(
 def test_a_reading_says_its_numbers_and_where_they_come_from() -> None:
     text = str(MemoryReading.of(4_000_000_000, 3_500_000_000, "cgroup v2 /job"))
     assert text == "3.50 GB used of 4.00 GB, 0.50 GB left (cgroup v2 /job)"
+
+
+def test_kinds_tell_who_sets_the_limit(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    assert tree.probe().read().kind == "host"
+    tree.memberships("0::/job")
+    tree.v2("job", 2 * GB, GB)
+    assert tree.probe().read().kind == "cgroup"
+    tree.statm(1000, 500, 200, 10, 0, 300, 0)
+    assert tree.probe(limit=400 * PAGE).read().kind == "user"
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1200 * PAGE, resource.RLIM_INFINITY))
+    assert tree.probe().read().kind == "rlimit"
+    assert MemoryReading.of(1, 1, "mine").kind == "other"
+
+
+def test_a_survey_tells_of_every_level_also_of_those_without_a_limit(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource
+
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda which: (-1 if which == resource.RLIMIT_AS else 5000 * PAGE, -1)
+    )
+    tree.statm(1000, 500, 200, 10, 0, 300, 0)
+    tree.memberships("4:memory:/pod/job", "0::/pod")
+    tree.v1("pod/job", "garbage", GB)
+    tree.v1("pod", 4 * GB, GB)
+    tree.v1(".", 9223372036854771712, 9 * GB)
+    tree.v2("unified/pod", "max", 3 * GB, high=8 * GB)
+    probe = tree.probe(limit=GB)
+    before = probe.read()
+    assert [(each.source, each.kind, each.reading, each.failure[:10]) for each in probe.survey()] == [
+        ("host", "host", MemoryReading.of(24 * GB, 4 * GB, "host"), ""),
+        ("cgroup v1 /pod/job", "cgroup", None, "ValueError"),
+        ("cgroup v1 /pod", "cgroup", MemoryReading.of(4 * GB, GB, "cgroup v1 /pod"), ""),
+        ("cgroup v1 /", "cgroup", None, ""),
+        ("cgroup v2 /pod", "cgroup", None, ""),
+        (
+            "cgroup v2 /pod memory.high",
+            "cgroup",
+            MemoryReading.of(8 * GB, 3 * GB, "cgroup v2 /pod memory.high"),
+            "",
+        ),
+        ("RLIMIT_AS", "rlimit", None, ""),
+        ("RLIMIT_DATA", "rlimit", MemoryReading.of(5000 * PAGE, 300 * PAGE, "RLIMIT_DATA"), ""),
+        ("user limit", "user", MemoryReading.of(GB, 300 * PAGE, "user limit"), ""),
+    ]
+    assert probe.read() is before, "a survey changes nothing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import math
 import os
 import sys
 import tempfile
@@ -82,6 +83,60 @@ def test_c13_each_kind_of_error_gets_a_warning_of_its_own(
         assert probe.read() == UNKNOWN
         tree.tick()
     assert len(caplog.records) == len(FAILURES)
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        (SimpleNamespace(total=16 * GB), "AttributeError"),
+        (SimpleNamespace(total=None, available=1), "TypeError"),
+        (SimpleNamespace(total=16 * GB, available=math.nan), "ValueError"),
+        (SimpleNamespace(total=16 * GB, available=-1), "ValueError"),
+        (SimpleNamespace(total=0, available=0), "ValueError"),
+        (SimpleNamespace(total=math.inf, available=0), "OverflowError"),
+        (None, "AttributeError"),
+    ],
+    ids=str,
+)
+def test_c13_what_psutil_leaves_out_or_mistakes_is_an_error_like_any_other(
+    tree: Tree,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    host: object,
+    words: str,
+) -> None:
+    (tree.proc_root / "meminfo").unlink()
+    good = SimpleNamespace(total=16 * GB, available=2 * GB)
+    own = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=GB))
+    monkeypatch.setattr(psutil, "Process", lambda: own)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: good)
+    probe = tree.probe(limit=8 * GB)
+    assert probe.read() == MemoryReading.of(16 * GB, 14 * GB, "host")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: host)
+    for _ in range(3):
+        tree.tick()
+        assert probe.read() == MemoryReading.of(16 * GB, 14 * GB, "host")
+        assert probe.read_current() is None
+    assert len(caplog.records) == 1
+    assert words in caplog.text
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=16 * GB, available=8 * GB))
+    tree.tick()
+    assert probe.read_current() == MemoryReading.of(8 * GB, GB, "user limit")
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+def test_c13_where_the_process_cannot_be_measured_the_host_still_is(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    # No /proc/self/statm in the tree: psutil is asked for the process, as on other systems.
+    process = SimpleNamespace(memory_info=FailingFrom(1, None, failure))
+    monkeypatch.setattr(psutil, "Process", lambda: process)
+    probe = tree.probe(limit=GB)
+    for _ in range(3):
+        assert probe.read_current() == MemoryReading.of(24 * GB, 4 * GB, "host")
+        tree.tick()
+    assert len(caplog.records) == 1
+    assert "user limit" in caplog.text
 
 
 def test_c13_a_reading_recovers_when_the_system_does(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +363,7 @@ def test_a_probe_that_is_let_go_of_closes_its_files(tree: Tree) -> None:
         "memory.high",
         "memory.current",
         "memory.stat",
+        "memory.swap.current",
     }
     del probe
     gc.collect()
@@ -381,6 +437,7 @@ LINES = st.lists(
             [
                 *(b"active_file", b"inactive_file", b"slab_reclaimable"),
                 *(b"total_active_file", b"total_inactive_file", b"MemTotal:", b"MemAvailable:"),
+                *(b"total_swap", b"total_swapcached", b"swapcached", b"SwapTotal:", b"SwapFree:"),
             ]
         ),
         CONTENTS,
@@ -394,7 +451,7 @@ NAMES = [
         f"cgroup/memory/a/{name}"
         for name in ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
     ),
-    *(f"cgroup/unified/{name}" for name in ("memory.max", "memory.high", "memory.current", "memory.stat")),
+    *(f"cgroup/unified/memory.{name}" for name in ("max", "high", "current", "stat", "swap.current")),
 ]
 
 

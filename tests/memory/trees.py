@@ -20,10 +20,14 @@ class Tree:
         self.host(24 * GB, 20 * GB)
         self.memberships()
 
-    def host(self, total: int, available: int) -> None:
+    def host(
+        self, total: int, available: int, *, swap: int = 0, swap_free: int = 0, swap_cached: int = 0
+    ) -> None:
         self.write(
             self.proc_root / "meminfo",
-            f"MemTotal:       {total // KB} kB\nMemFree:         1 kB\nMemAvailable:   {available // KB} kB\n",
+            f"MemTotal:       {total // KB} kB\nMemFree:         1 kB\nMemAvailable:   {available // KB} kB\n"
+            f"SwapCached:     {swap_cached // KB} kB\nSwapTotal:      {swap // KB} kB\n"
+            f"SwapFree:       {swap_free // KB} kB\n",
         )
 
     def memberships(self, *lines: str) -> None:
@@ -35,12 +39,14 @@ class Tree:
     def v1(
         self,
         group: str,
-        limit: int,
+        limit: object,
         usage: int,
         *,
         active_file: int = 0,
         inactive_file: int = 0,
         own_inactive_file: int = 0,
+        swap: int = 0,
+        swap_cached: int = 0,
         root: str = "memory",
     ) -> None:
         folder = self.cgroup_root / root / group
@@ -49,7 +55,8 @@ class Tree:
         self.write(
             folder / "memory.stat",
             f"cache 1\nrss 1\ninactive_file {own_inactive_file}\nactive_file 0\ntotal_cache 1\n"
-            f"total_inactive_file {inactive_file}\ntotal_active_file {active_file}\n",
+            f"total_inactive_file {inactive_file}\ntotal_active_file {active_file}\n"
+            f"swap 0\ntotal_swap {swap}\nswapcached 0\ntotal_swapcached {swap_cached}\n",
         )
 
     def v2(
@@ -62,15 +69,19 @@ class Tree:
         active_file: int = 0,
         inactive_file: int = 0,
         slab_reclaimable: int = 0,
+        swap: int = 0,
+        swap_cached: int = 0,
     ) -> None:
         folder = self.cgroup_root / group
         self.write(folder / "memory.max", f"{limit}\n")
         self.write(folder / "memory.high", f"{high}\n")
         self.write(folder / "memory.current", f"{usage}\n")
+        self.write(folder / "memory.swap.current", f"{swap}\n")
+        self.write(folder / "memory.swap.max", f"{8 * GB}\n")
         self.write(
             folder / "memory.stat",
             f"anon 1\nfile 1\ninactive_file {inactive_file}\nactive_file {active_file}\n"
-            f"slab_reclaimable {slab_reclaimable}\nslab 1\n",
+            f"slab_reclaimable {slab_reclaimable}\nslab 1\nswapcached {swap_cached}\n",
         )
 
     def write(self, file: Path, text: str) -> None:
