@@ -8,6 +8,8 @@ early, the position is saved, and the same loader or a new one goes on from ther
 Checked is what the loader promises: every planned sample arrives exactly once or is on record as skipped, in
 the order that a loader without workers and faults gives, nothing hangs, and no thread outlives its loader. The
 first violation ends the run with the seed that repeats its round.
+
+``--memory`` stresses the loader under memory limits instead; see ``benchmarks.soak_memory``.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from typing import Any
 import numpy as np
 
 import nogil_loader as nl
+from benchmarks import soak_memory
+from benchmarks.cgroup import why_not
 
 # A round takes a second or two; one that takes this long hangs.
 _HANG_SECONDS = 60.0
@@ -345,9 +349,13 @@ def main() -> int:
         "--seed", type=int, default=None, help="of the first round; the next has the next number"
     )
     parser.add_argument("--rounds", type=int, default=None, help="stop after so many rounds")
+    parser.add_argument("--memory", action="store_true", help="under memory limits, which takes root")
     options = parser.parse_args()
+    if options.memory and (reason := why_not()):
+        parser.error(reason)
+    stress = soak_memory.soak if options.memory else soak
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
-    return soak(seed, options.seconds, options.rounds)
+    return stress(seed, options.seconds, options.rounds)
 
 
 if __name__ == "__main__":
