@@ -1,15 +1,14 @@
-"""Where batch arrays live: fresh, 64-byte aligned memory that ends with its last reference.
+"""Where batch arrays live: 64-byte aligned memory that nothing else refers to.
 
-Large arrays get a private anonymous mapping of their own. Two reasons: the C allocator keeps freed blocks of
-this size in the heaps of many threads (so memory that a batch gave up still counts against the limit), and
-a mapping that starts at a huge page takes one page fault for each 2 MB instead of one for each 4 KB.
+Large arrays get a private anonymous mapping of their own from the pool. Three reasons: the C allocator keeps freed
+blocks of this size in the heaps of many threads (so memory that a batch gave up still counts against the limit),
+a mapping that starts at a huge page takes one page fault for each 2 MB instead of one for each 4 KB, and one that
+is used again takes none. Other arrays end with their last reference.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import mmap
 from collections.abc import Sequence
 from ctypes import addressof, c_char
 from typing import Any, SupportsIndex
@@ -18,19 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_count
+from nogil_loader.memory.pool import CAN_MAP, pool
 
 #: One cache line and one AVX-512 register; jax and TensorFlow take over numpy memory only when so aligned.
 ALIGNMENT = 64
 
-# From here on a mapping is at least as fast as the allocator as soon as several batches are alive at once
+# From here on a fresh mapping is at least as fast as the allocator as soon as several batches are alive at once
 # (0.3 of its time at 4 MiB, 0.5 at 8 MiB, 0.7 at 16 MiB); below, recycled heap memory wins.
 _MAPPED_FROM = 4 << 20
-_HUGE_PAGE = 2 << 20
-_CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
 
 def aligned_empty(shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a fresh uninitialised array: C-contiguous, writable, its first byte 64-byte aligned.
+    """Return a new uninitialised array: C-contiguous, writable, its first byte 64-byte aligned.
 
     Args:
         shape: Lengths of the axes. numpy integers are widened first, so that 32-bit lengths whose product
@@ -58,24 +56,12 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], *, zeroed: bool = Fal
     if dtype.hasobject:
         return np.empty(shape, dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes >= _MAPPED_FROM and _CAN_MAP:
-        return _map(shape, dtype, nbytes)
+    if nbytes >= _MAPPED_FROM and CAN_MAP:
+        try:
+            return np.ndarray(shape, dtype, pool.take(nbytes, zeroed=zeroed))
+        except (OSError, OverflowError) as failure:
+            raise MemoryError(
+                f"the system refuses {nbytes} bytes for an array {shape} of {dtype}: {failure}"
+            ) from failure
     block: Any = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, block, -addressof(c_char.from_buffer(block)) % ALIGNMENT)
-
-
-def _map(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> npt.NDArray[Any]:
-    try:
-        # A huge page more of address space than needed, to start at a huge page; untouched, it costs nothing.
-        block = mmap.mmap(-1, nbytes + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError) as failure:
-        raise MemoryError(
-            f"the system refuses {nbytes} bytes for an array {shape} of {dtype}: {failure}"
-        ) from failure
-    start = -addressof(c_char.from_buffer(block)) % _HUGE_PAGE
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Whole huge pages only: the tail stays on small pages, and nothing beyond the array becomes resident.
-        # A kernel without huge pages refuses the advice: the same memory, only slower to fill.
-        with contextlib.suppress(OSError):
-            block.madvise(mmap.MADV_HUGEPAGE, 0, start + nbytes // _HUGE_PAGE * _HUGE_PAGE)
-    return np.ndarray(shape, dtype, block, start)

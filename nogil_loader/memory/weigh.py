@@ -22,6 +22,7 @@ import numpy as np
 from numpy import ndarray
 
 from nogil_loader.memory.buffers import ALIGNMENT
+from nogil_loader.memory.pool import Lease
 
 # A list that is longer and starts with a number is taken to hold such numbers only: a million of them would
 # take 50 ms one by one.
@@ -117,7 +118,7 @@ def owners_of(tree: Any) -> list[tuple[Any, int]]:
     For an array that is the last array in its chain of bases, which every view and alias of it keeps alive; for a
     torch tensor its storage; for anything else that says how many bytes it has, the object itself. Each can be
     weakly referenced and occurs once. Left out are numbers and text, and owners of more than twice the bytes that
-    the batch has in them (a view of the dataset's array does not free it).
+    the batch has in them (a view of the dataset's array does not free it), unless they are blocks of the pool.
     """
     owners: dict[int, tuple[Any, int, int]] = {}
     for leaf in _leaves_of(tree):
@@ -133,7 +134,7 @@ def owners_of(tree: Any) -> list[tuple[Any, int]]:
     return [
         (owner, used)
         for owner, used, whole in owners.values()
-        if used and whole <= _MOST_OWNED * used + ALIGNMENT
+        if used and (whole <= _MOST_OWNED * used + ALIGNMENT or type(getattr(owner, "base", None)) is Lease)
     ]
 
 

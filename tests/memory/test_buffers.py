@@ -1,4 +1,4 @@
-"""Fresh arrays are aligned, writable, alias nothing, and give their memory back."""
+"""New arrays are aligned, writable, alias nothing, and give their memory back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from nogil_loader.memory.buffers import aligned_empty
+from nogil_loader.memory.buffers import aligned_empty, allocate
+from nogil_loader.memory.pool import pool
 from tests.scripts import RunScript
 
 
@@ -97,21 +98,45 @@ def test_lengths_that_are_none_are_refused(shape: Any, failure: type[Exception])
         aligned_empty(shape, np.uint8)
 
 
+@pytest.mark.parametrize("nbytes", [1000, 5 << 20])
+def test_zeroed_memory_is_zero_when_it_is_used_again_too(nbytes: int) -> None:
+    for _ in range(3):
+        array = allocate((nbytes,), np.dtype(np.uint8), zeroed=True)
+        assert not array.any()
+        array[:] = 255
+        del array
+
+
+def test_large_arrays_lie_in_the_pool() -> None:
+    pool.trim()
+    address_of_first = address(aligned_empty((5 << 20,), np.uint8))
+    assert pool.idle_bytes >= 6 << 20
+    again = aligned_empty((1000, 643), np.float64)
+    assert address(again) == address_of_first
+    assert again.flags.writeable
+    assert again.base is not None
+    assert again.base.nbytes == again.nbytes
+
+
 def test_more_than_the_address_space_is_a_memory_error() -> None:
     with pytest.raises(MemoryError, match="system refuses"):
         aligned_empty((2**56,), np.uint8)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
-def test_memory_goes_back_to_the_system_with_the_last_reference(run_script: RunScript) -> None:
+@pytest.mark.parametrize("how", ["pooled", "suspended"])
+def test_memory_goes_back_to_the_system(run_script: RunScript, how: str) -> None:
     result = run_script(
         """
         import os
+        import sys
+        from pathlib import Path
         import numpy as np
         from nogil_loader.memory.buffers import aligned_empty
+        from nogil_loader.memory.pool import pool
 
         def resident():
-            return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
         start = resident()
         arrays = [aligned_empty((4 << 20) + 12_345, np.uint8) for _ in range(20)]
@@ -120,10 +145,17 @@ def test_memory_goes_back_to_the_system_with_the_last_reference(run_script: RunS
         size = sum(array.nbytes for array in arrays)
         assert size <= resident() - start < 1.02 * size  # nothing is resident beyond the arrays
         kept = arrays[3][100:200].view(np.int32)
-        del arrays, array
+        if sys.argv[1] == "pooled":
+            del arrays, array
+            assert pool.trim() >= size - (6 << 20)
+        else:
+            pool.suspend(pool)
+            del arrays, array
+            assert pool.idle_bytes == 0
         assert resident() - start < 0.1 * size
         assert kept.tolist() == [0x01010101] * 25
-        """
+        """,
+        arguments=[how],
     )
     assert result.returncode == 0, result.stderr
 
