@@ -3,7 +3,8 @@
 Guarantees of this file:
 
 * What is promised is the sum, over the pieces being loaded, of what they reserved and have not yet filled.
-* The totals are those of the pieces, at any time; every change goes through one place.
+* The totals are those of the pieces, at any time, and each change and question on the way of a piece through the
+  book takes the same time however many pieces there are.
 * A piece that is pending stands in the way of all later ones.
 * A call about a piece that is not in the state it speaks of changes nothing: threads that were given up on, and
   batches that were revoked while they were delivered, report late.
@@ -16,16 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 
 
-class State(Enum):
+class State(IntEnum):
     """Where a piece is."""
 
-    PENDING = "was refused and waits"
-    LOADING = "is being loaded"
-    READY = "waits for the consumer"
-    HELD = "is with the consumer"
+    PENDING = 0  # was refused and waits
+    LOADING = 1  # is being loaded
+    READY = 2  # waits for the consumer
+    HELD = 3  # is with the consumer
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +42,7 @@ class Piece:
         filled: Bytes that it takes already.
         done: Samples that are loaded.
         condemned: Whether it has to be given up at the next sample boundary.
+        asked: Whether it was admitted; False for one that came to the consumer without a question.
     """
 
     start: int
@@ -51,6 +53,7 @@ class Piece:
     filled: int = 0
     done: int = 0
     condemned: bool = False
+    asked: bool = True
 
     @property
     def promised(self) -> int:
@@ -58,79 +61,97 @@ class Piece:
         return max(0, self.reserved - self.filled) if self.state is State.LOADING else 0
 
     @property
-    def weight(self) -> int:
-        """Bytes that giving it up brings back, now or later."""
-        return self.filled + self.promised
-
-    @property
     def rest(self) -> Sequence[int] | None:
         """The hints of the samples that are not loaded yet."""
         return None if self.hints is None else self.hints[self.done : self.count]
 
-    @property
-    def hints_ahead(self) -> Sequence[int | None]:
-        """The same, with None for each sample about which nothing was said."""
-        rest = self.rest
-        return [None] * (self.count - self.done) if rest is None else rest
-
 
 class Budget:
-    """The pieces of one epoch and what they take."""
+    """The pieces of one epoch and what they take.
 
-    def __init__(self) -> None:
+    Args:
+        ranks: Processes that share the memory and may do the same at the same moment.
+
+    Attributes:
+        ranks: The same.
+        promised: Bytes that pieces have reserved and not yet filled.
+        head: The piece that the consumer waits for, if it does.
+    """
+
+    def __init__(self, ranks: int = 1) -> None:
+        self.ranks = ranks
+        self.promised = 0
+        self.head: int | None = None
         self._pieces: dict[int, Piece] = {}
-        self._bytes = dict.fromkeys(State, 0)
-        self._counts = dict.fromkeys(State, 0)
         # Those not held, apart, since a consumer may keep a whole epoch.
         self._under_way: dict[int, Piece] = {}
+        self._bytes = [0] * len(State)
+        self._counts = [0] * len(State)
         self._latest: Piece | None = None
-        self.promised = 0
 
     # Changes
 
     def register(self, start: int, count: int, hints: Sequence[int] | None) -> Piece:
         """Note that someone wants to load a piece; whatever was known about it is void."""
-        self.free(start)
+        if start in self._pieces:
+            self.free(start)
         piece = Piece(start, count, hints)
         self._pieces[start] = self._under_way[start] = piece
-        self._tally(piece, 1)
+        self._counts[State.PENDING] += 1
         return piece
 
     def load(self, piece: Piece, reserved: int) -> None:
         """Admit a pending piece."""
-        self._tally(piece, -1)
-        piece.state, piece.reserved = State.LOADING, reserved
-        self._tally(piece, 1)
+        self._move(piece, State.LOADING)
+        piece.reserved = reserved
+        self.promised += reserved
 
-    def fill(self, piece: Piece, nbytes: int, samples: int) -> None:
-        """Note that a piece being loaded has grown."""
-        self._tally(piece, -1)
+    def fill(self, piece: Piece, nbytes: int, samples: int, reserved: int) -> None:
+        """Note that a piece being loaded has grown, and what it may take now in all."""
+        before = piece.promised
+        self._bytes[State.LOADING] += nbytes
         piece.filled += nbytes
         piece.done += samples
-        self._tally(piece, 1)
-
-    def reserve(self, piece: Piece, reserved: int) -> None:
-        """Change what a piece being loaded may take in all."""
-        self._tally(piece, -1)
         piece.reserved = reserved
-        self._tally(piece, 1)
+        self.promised += piece.promised - before
 
     def finish(self, piece: Piece, nbytes: int) -> None:
         """Note that a piece is loaded and takes ``nbytes``."""
-        self._tally(piece, -1)
-        piece.state, piece.filled, piece.condemned = State.READY, nbytes, False
-        self._tally(piece, 1)
+        self._move(piece, State.READY)
+        self._resize(piece, nbytes)
+        piece.condemned = False
 
-    def deliver(self, start: int) -> None:
-        """Note that the consumer has a piece."""
-        piece = self._under_way.get(start)
-        if piece is None or piece.state is not State.READY:
+    def deliver(self, start: int, nbytes: int = 0) -> None:
+        """Note that the consumer has a piece, of ``nbytes`` bytes if that is said.
+
+        What nobody asked for is booked from now on, for as long as the consumer holds it. A piece that was
+        refused and then loaded all the same is of this kind, and does not wait any more.
+        """
+        piece = self._pieces.get(start)
+        if piece is None or piece.state is State.PENDING:
+            piece = self.register(start, 0, None)
+            piece.asked = False
+        elif piece.state is not State.READY:
             return
-        self._tally(piece, -1)
-        piece.state = State.HELD
+        self._move(piece, State.HELD)
+        if nbytes:
+            self._resize(piece, nbytes)
         del self._under_way[start]
-        self._latest = piece
-        self._tally(piece, 1)
+        if piece.filled:
+            self._latest = piece
+        else:
+            self.free(start)  # there is nothing of it that could be let go of
+
+    def release(self, start: int, nbytes: int) -> int:
+        """Note that the consumer let go of a part of a piece; return how much of it had been asked for."""
+        piece = self._pieces.get(start)
+        if piece is None or piece.state is not State.HELD:
+            return 0
+        nbytes = min(nbytes, piece.filled)
+        self._resize(piece, piece.filled - nbytes)
+        if not piece.filled:
+            self.free(start)
+        return nbytes if piece.asked else 0
 
     def free(self, start: int) -> int:
         """Forget a piece in whatever state; return the bytes it took."""
@@ -138,26 +159,28 @@ class Budget:
         if piece is None:
             return 0
         self._under_way.pop(start, None)
-        self._tally(piece, -1)
+        self.promised -= piece.promised
+        self._bytes[piece.state] -= piece.filled
+        self._counts[piece.state] -= 1
         if self._latest is piece:
             self._latest = None
         return piece.filled
 
-    def give_up(
-        self, excess: int, states: Collection[State], *, spare: int | None, keep: int = 0
-    ) -> tuple[list[Piece], int]:
+    def give_up(self, excess: int, states: Collection[State], *, keep: int = 0) -> tuple[list[Piece], int]:
         """Give up the youngest pieces until ``excess`` bytes are won: ready ones at once, others when they can.
+
+        The first piece is never given up.
 
         Args:
             excess: Bytes to win.
             states: What may be given up.
-            spare: Start of the piece that is not.
             keep: How many others that are being loaded are left alone.
 
         Returns:
             The ready pieces, which are forgotten here, and the bytes that are still missing.
         """
         dropped: list[Piece] = []
+        spare = self.first()
         loading = self._counts[State.LOADING] - sum(
             piece.start == spare or piece.condemned
             for piece in self._under_way.values()
@@ -174,14 +197,21 @@ class Budget:
                 dropped.append(piece)
             elif loading > keep:
                 loading -= 1
-                excess -= piece.weight
+                excess -= self._weight(piece)
                 piece.condemned = True
         return dropped, excess
 
-    def _tally(self, piece: Piece, sign: int) -> None:
-        self._bytes[piece.state] += sign * piece.filled
-        self._counts[piece.state] += sign
-        self.promised += sign * piece.promised
+    def _move(self, piece: Piece, state: State) -> None:
+        self.promised -= piece.promised
+        self._bytes[piece.state] -= piece.filled
+        self._counts[piece.state] -= 1
+        piece.state = state
+        self._bytes[state] += piece.filled
+        self._counts[state] += 1
+
+    def _resize(self, piece: Piece, nbytes: int) -> None:
+        self._bytes[piece.state] += nbytes - piece.filled
+        piece.filled = nbytes
 
     # Questions
 
@@ -197,6 +227,11 @@ class Budget:
     def count(self, state: State) -> int:
         """How many pieces are in ``state``."""
         return self._counts[state]
+
+    @property
+    def expected(self) -> int:
+        """Bytes that may still be taken: what is promised, and as much by each of the other ranks."""
+        return self.ranks * self.promised
 
     @property
     def in_flight(self) -> int:
@@ -215,13 +250,24 @@ class Budget:
 
     @property
     def condemned(self) -> int:
-        """Bytes that come back when the condemned pieces have been given up."""
-        return sum(piece.weight for piece in self._under_way.values() if piece.condemned)
+        """Bytes that come back when the condemned pieces have been given up, now or later."""
+        return sum(self._weight(piece) for piece in self._under_way.values() if piece.condemned)
 
     def first(self) -> int | None:
-        """Start of the earliest piece that the consumer does not have."""
-        return min(self._under_way, default=None)
+        """The piece that is never given up: what the consumer waits for, or else the earliest it has not got."""
+        return min(self._under_way, default=None) if self.head is None else self.head
 
     def is_queued_behind(self, start: int) -> bool:
         """Whether an earlier piece is pending."""
-        return any(piece.state is State.PENDING and piece.start < start for piece in self._under_way.values())
+        return self._counts[State.PENDING] > 0 and any(
+            piece.state is State.PENDING and piece.start < start for piece in self._under_way.values()
+        )
+
+    def is_ahead_in_flight(self, start: int) -> bool:
+        """Whether an earlier piece is being loaded or ready."""
+        return any(
+            piece.state is not State.PENDING and piece.start < start for piece in self._under_way.values()
+        )
+
+    def _weight(self, piece: Piece) -> int:
+        return piece.filled + self.ranks * piece.promised

@@ -7,6 +7,7 @@ Guarantees of this file:
 * Where hints and the declared scratch are upper bounds, so is the answer.
 * Hints that are too low by a steady factor are corrected by it. No wrong hint makes the answer for a sample
   larger than the hint itself or the largest sample seen, whichever is more.
+* A measurement that was disturbed once changes nothing, and is forgotten after three others.
 * A larger piece never needs less than a smaller one, which is what the search in ``fit`` relies on.
 * Hints that raise or make no sense are ignored from then on, and the reason is kept.
 
@@ -19,7 +20,8 @@ import math
 import operator
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +33,8 @@ _WINDOW = 512
 _DEVIATIONS = 3.0
 # By how much the memory of a bad ratio fades with each sample: by a half in 69.
 _FADE = 0.99
-# Measurements of scratch, and what is added to the largest of them.
+# Measurements of scratch: the middle one of three counts, since a thread that allocates in the meantime spoils
+# one now and then. A tenth is added to it.
 _CALIBRATIONS = 3
 _SAFETY = 1.1
 # One sample beside its place in the batch: it exists before it is written there.
@@ -95,68 +98,115 @@ def _as_size(answer: Any) -> int | None:
     return size if size >= 0 else None
 
 
+class _Seen(NamedTuple):
+    """Some samples that were seen together. Integers, so that what leaves takes away exactly what it brought."""
+
+    samples: int
+    total: int
+    squares: int
+    largest: int
+
+
 class Estimate:
     """What the samples of one loader take.
 
     Args:
         scratch: Memory beside the batch that one sample takes while it is loaded, as a multiple of its size.
             None for one sample, until ``calibrate`` has measured it.
-        copies: How often a batch exists at its peak: 1 where samples are written into their places, 2 where
-            they are collected first and collated then.
+        copies: A guess at how often a batch exists at its peak, until the first one was seen: 1 where samples
+            are written into their places, 2 where they are collected first and collated then.
     """
 
     def __init__(self, *, scratch: float | None = None, copies: int = 1) -> None:
         self._declared = scratch is not None
         self._scratch = _SCRATCH if scratch is None else scratch
-        self._copies = copies
-        self._measured: list[float] = []
-        self._sizes: deque[int] = deque(maxlen=_WINDOW)
-        # Integers, so that what leaves the window takes away exactly what it brought.
+        self._measured: deque[float] = deque(maxlen=_CALIBRATIONS)
+        self._window: deque[_Seen] = deque()
+        # Those of the window that have seen none larger after them; the first one has the largest of all.
+        self._peaks: deque[_Seen] = deque()
+        self._count = 0
         self._sum = 0
         self._squares = 0
-        self._largest = 0
         self._bias = 1.0
-        self._swell = 1.0
+        self._swell = float(copies)
+        self._knows_swell = False
 
     # What was seen
 
     def learn(self, nbytes: int, hint: int | None = None) -> None:
         """Take in the size of one sample, and what had been said about it."""
-        sizes = self._sizes
-        gone = sizes[0] if len(sizes) == _WINDOW else None
-        sizes.append(nbytes)
-        self._sum += nbytes
-        self._squares += nbytes * nbytes
-        if gone is not None:
-            self._sum -= gone
-            self._squares -= gone * gone
-        if nbytes >= self._largest:
-            self._largest = nbytes
-        elif gone == self._largest:
-            self._largest = max(sizes)
+        self._take_in(_Seen(1, nbytes, nbytes * nbytes, nbytes))
         if hint is not None:
-            # A sample that was said to be empty says nothing about the others. Never below 1: where hints are
-            # upper bounds, loose for most samples, they may still be exact for the next one.
-            self._bias = max(1.0, nbytes / hint if hint else 0.0, self._bias * _FADE)
+            self._compare((nbytes,), (hint,))
 
-    def learn_batch(self, samples: int, batch: int) -> None:
-        """Take in how large a batch became of samples of ``samples`` bytes in all, as padding makes it."""
+    def learn_all(self, sizes: Sequence[int], hints: Sequence[int] | None = None) -> None:
+        """Take in the sizes of some samples, and what had been said about each."""
+        if not sizes:
+            return
+        total, largest = sum(sizes), max(sizes)
+        equal = total == len(sizes) * largest
+        squares = total * largest if equal else sum(map(operator.mul, sizes, sizes))
+        self._take_in(_Seen(len(sizes), total, squares, largest))
+        if hints:
+            self._compare(sizes, hints)
+
+    def learn_mean(self, count: int, nbytes: int, hints: Sequence[int] | None = None) -> None:
+        """Take in that ``count`` samples took ``nbytes`` in all, as one sample of mean size."""
+        if count > 0:
+            self.learn(nbytes // count, sum(hints) // count if hints else None)
+
+    def learn_batch(self, samples: int, peak: int) -> None:
+        """Take in how much there was at most of a batch while it was made of ``samples`` bytes of samples.
+
+        Samples and new arrays where it is collated, with the padding; the samples alone where nothing is copied.
+        """
         if samples > 0:
-            self._swell = max(1.0, batch / samples, self._swell * _FADE)
+            faded = self._swell * _FADE if self._knows_swell else 0.0
+            self._swell = max(1.0, peak / samples, faded)
+            self._knows_swell = True
 
     def calibrate(self, peak: int, nbytes: int) -> None:
         """Take in the peak of memory while one sample of ``nbytes`` bytes was loaded alone."""
-        if self._declared or nbytes <= 0 or len(self._measured) >= _CALIBRATIONS:
+        if self._declared or nbytes <= 0:
             return
-        self._measured.append(max(0.0, (peak - nbytes) / nbytes))
-        self._scratch = _SAFETY * max(self._measured)
+        measured = self._measured
+        measured.append(max(0.0, (peak - nbytes) / nbytes))
+        self._scratch = _SAFETY * sorted(measured)[len(measured) // 2]
+
+    def _take_in(self, seen: _Seen) -> None:
+        window, peaks = self._window, self._peaks
+        while peaks and peaks[-1].largest <= seen.largest:
+            peaks.pop()
+        peaks.append(seen)
+        window.append(seen)
+        self._count += seen.samples
+        self._sum += seen.total
+        self._squares += seen.squares
+        while self._count - window[0].samples >= _WINDOW:
+            gone = window.popleft()
+            self._count -= gone.samples
+            self._sum -= gone.total
+            self._squares -= gone.squares
+            if gone is peaks[0]:
+                peaks.popleft()
+
+    def _compare(self, sizes: Sequence[int], hints: Sequence[int]) -> None:
+        # A sample that was said to be empty says nothing about the others. Never below 1: where hints are upper
+        # bounds, loose for most samples, they may still be exact for the next one.
+        ratios = [size / hint for size, hint in zip(sizes, hints, strict=False) if hint]
+        self._bias = max(1.0, self._bias * _FADE ** len(sizes), *ratios)
 
     # What follows from it
 
     @property
     def knows_sizes(self) -> bool:
         """Whether a sample was seen."""
-        return bool(self._sizes)
+        return self._count > 0
+
+    @property
+    def wants_calibration(self) -> bool:
+        """Whether scratch should still be measured; later measurements are welcome, too."""
+        return not self._declared and len(self._measured) < _CALIBRATIONS
 
     def need(self, count: int, hints: Sequence[int] | None = None, *, loaded: int = 0) -> int | None:
         """Bytes that a piece takes while it is loaded; None when nothing is known yet.
@@ -170,11 +220,22 @@ class Estimate:
             batch = one = 0.0
         elif hints is not None:
             batch, one = self._corrected(hints), self._corrected((max(hints),))
-        elif self._sizes:
+        elif self._count:
             batch, one = self._bound(count), self._bound(1)
         else:
             return None
-        return math.ceil(self._copies * self._swell * (loaded + batch) + self._scratch * one)
+        return math.ceil(self._swell * (loaded + batch) + self._scratch * one)
+
+    def bound(self, count: int, hints: Sequence[int] | None = None) -> int | None:
+        """Bytes that a piece will not exceed, by all that was seen; None before that.
+
+        Hints alone don't suffice: as long as they were compared with no sample, they may be wrong by any factor.
+        """
+        if not self._count:
+            return None
+        if hints is not None:
+            return self.need(count, hints)
+        return math.ceil((self._swell * count + self._scratch) * self._largest())
 
     def fit(self, count: int, room: int, hints: Sequence[int] | None = None) -> int:
         """How many of the first samples of a piece fit into ``room`` bytes; all of them when nothing is known."""
@@ -188,15 +249,18 @@ class Estimate:
                 high = middle - 1
         return low
 
+    def _largest(self) -> int:
+        return self._peaks[0].largest
+
     def _corrected(self, hints: Sequence[int]) -> float:
         biased = self._bias * sum(hints)
-        if not self._sizes:
+        if self._bias == 1.0 or not self._count:
             return biased
         # One hint that was wrong by a factor of a million must not make every sample look too large.
-        return min(biased, sum(max(hint, self._largest) for hint in hints))
+        return min(biased, sum(map(max, hints, repeat(self._largest()))))
 
     def _bound(self, count: int) -> float:
-        seen = len(self._sizes)
+        seen = self._count
         mean = self._sum / seen
         deviation = math.sqrt(max(0, seen * self._squares - self._sum * self._sum)) / seen
-        return min(count * self._largest, count * mean + _DEVIATIONS * deviation * math.sqrt(count))
+        return min(count * self._largest(), count * mean + _DEVIATIONS * deviation * math.sqrt(count))

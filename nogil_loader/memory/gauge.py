@@ -93,6 +93,9 @@ class Gauge:
         self._answered_at = -math.inf
         self._grown = _Since()
         self._gone = _Since()
+        # The marks, as far as they follow from the limit alone.
+        self._soft = 0
+        self._hard = 0
 
     def observe(self, reading: MemoryReading | None, at: float) -> None:
         """Take in what the probe said at time ``at``; None means that it does not know."""
@@ -104,6 +107,10 @@ class Gauge:
             self._read_at = at
             self._grown.forget(at)
             self._gone.forget(at - _DROPPING)
+            limit, soft = reading.limit, self._policy.soft
+            reserve = min((1.0 - soft) * limit, _MOST_RESERVE)
+            self._soft = int(limit - reserve)
+            self._hard = int(limit - reserve * (1.0 - self._policy.hard) / (1.0 - soft))
 
     def grow(self, nbytes: int, now: float) -> None:
         """Note that the loader has filled memory, up to time ``now``."""
@@ -118,25 +125,25 @@ class Gauge:
         """Whether the probe has not answered for too long."""
         return self._reading is not None and now - self._answered_at > _STALE * self._policy.interval
 
+    def is_old(self, now: float) -> bool:
+        """Whether nothing was read for too long, be it that the probe does not answer or that it does not know."""
+        return now - self._read_at > _STALE * self._policy.interval
+
     def level(self, in_flight: int, now: float) -> Level | None:
         """Where memory stands with ``in_flight`` bytes of it in the loader's pieces; None if never known."""
         reading = self._reading
         if reading is None:
             return None
-        settled = now - self._gone.latest > _SETTLED
-        used = max(0, reading.used + self._grown.total - (self._gone.total if settled else 0))
-        limit = reading.limit
-        soft = self._policy.soft
-        reserve = min((1.0 - soft) * limit, _MOST_RESERVE)
+        limit, used, leaving = reading.limit, reading.used + self._grown.total, self._gone.total
+        if leaving and now - self._gone.latest > _SETTLED:
+            used, leaving = max(0, used - leaving), 0
         others = max(0, used - in_flight)
         left = max(0, limit - others)
         return Level(
             limit,
             used,
-            max(int(limit - reserve), others + left // _SOFT_TRIFLE),
-            max(
-                int(limit - reserve * (1.0 - self._policy.hard) / (1.0 - soft)), others + left // _HARD_TRIFLE
-            ),
-            0 if settled else self._gone.total,
+            max(self._soft, others + left // _SOFT_TRIFLE),
+            max(self._hard, others + left // _HARD_TRIFLE),
+            leaving,
             reading.source,
         )

@@ -1,16 +1,21 @@
 """What may be loaded now, what has to be given up, and when it is hopeless: readings and times in, decisions out.
 
-Guarantees of this file:
+Guarantees of this file and of ``shortfall``:
 
-* **G5 bounded memory**: a piece is admitted only if *used + promised + needed ≤ soft mark*; a last one, alone and
-  while the consumer waits, up to the hard mark. Nothing overtakes a piece that was refused.
-* **G7 no hang**: a piece that is being loaded does not wait (but for one case, below): at each sample boundary
+* **G5 bounded memory**: a piece is admitted only if *used + ranks · (promised + needed) ≤ soft mark*; a last one,
+  alone and while the consumer waits, up to the hard mark. Nothing overtakes a piece that was refused.
+* **G7 no hang**: a piece that is being loaded does not wait (but for the cases below): at each sample boundary
   it goes on, is cut there, or is given up. So whatever stands in the way of the piece that the consumer waits
   for, memory or mere promises, is gone after one sample per worker.
 * The first piece is never given up, so every admission of it delivers at least one sample.
 * A consumer that waits for memory which does not become free gets a failure with the numbers, in bounded time.
-* With a fixed batch size no piece is cut or split. Only then may the first one wait while it is loaded: alone,
-  above the hard mark, for a bounded time.
+* With a fixed batch size no piece is cut or split. Then the first one may wait while it is loaded: alone, above
+  the hard mark, for a bounded time.
+* What cannot be read again is never given up. Then a piece may wait while it is read: above the hard mark, while
+  the consumer still has pieces before it to take.
+
+*Free* pieces are loaded without a question, and need not be on the book: those whose ``bound`` does not exceed
+the latest ``allowance``, of which there is none unless memory is plentiful.
 
 The governor is pure: no threads, clocks or I/O; the caller serialises its calls and passes the time in. Before
 each ``admit`` and ``progress`` it hands in a reading with ``observe``, which may be some 0.5 ms old. The caller
@@ -24,17 +29,25 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from nogil_loader.memory.budget import Budget, Piece, State
+from nogil_loader.memory.budget import Budget, State
 from nogil_loader.memory.decision import Action, Decision, Event, MemoryStatistics
 from nogil_loader.memory.estimate import Estimate
 from nogil_loader.memory.gauge import Gauge, Level
 from nogil_loader.memory.moves import RELIEF_STARVED, RETRY, Moves, starts
 from nogil_loader.memory.reading import MemoryReading
+from nogil_loader.memory.shortfall import ALL, Shortfall
 from nogil_loader.memory.throttle import Throttle
 from nogil_loader.policies import MemoryPolicy
 
-_GIVES_UP = {"prefetch": (State.READY,), "workers": (State.LOADING,)}
-_ALL = (State.READY, State.LOADING)
+# Seconds for which the others wait for the first sample of a piece about which nothing is known. Some samples take
+# longer, and some are only ready when another worker's are: waiting on would then be a hang.
+_FIRST_SAMPLE = 1.0
+# All free pieces together take at most this part of what is left below the soft mark.
+_FREE_PART = 8
+# Bytes per second by which a neighbour fills memory: about 4 GB/s with each of two threads.
+_FILLING = 8e9
+# An idle thread takes readings at most and at least so often, in seconds. A reading costs 20 µs.
+_SHORTEST, _LONGEST = 0.001, 0.5
 _GO_ON = Decision(Action.GO_ON)
 
 
@@ -47,131 +60,225 @@ class Governor:
         workers: Threads that load; 0 for the consumer's own.
         capacity: Pieces that may be in flight when memory is plentiful.
         sharded: Whether other ranks load other shards, so that batches stay whole by default.
+        revocable: Whether what was loaded can be loaded again. If not, as with an iterable, nothing that is on
+            its way is given up; the pieces are read one after the other.
+        ranks: Processes of the job that share the memory, this one included.
     """
 
     def __init__(
-        self, policy: MemoryPolicy, estimate: Estimate, *, workers: int, capacity: int, sharded: bool = False
+        self,
+        policy: MemoryPolicy,
+        estimate: Estimate,
+        *,
+        workers: int,
+        capacity: int,
+        sharded: bool = False,
+        revocable: bool = True,
+        ranks: int = 1,
     ) -> None:
         self._policy = policy
         self._estimate = estimate
         self._fixed = sharded if policy.fixed_batch_size is None else policy.fixed_batch_size
-        self._budget = Budget()
+        self._capacity = max(1, capacity)
+        self._budget = Budget(max(1, ranks))
         self._gauge = Gauge(policy)
         self._throttle = Throttle(policy, workers=workers, capacity=capacity, fixed=self._fixed)
-        self._moves = Moves(policy, estimate, self._budget, self._gauge, fixed=self._fixed)
-        self._head: int | None = None
+        self._moves = Moves(
+            policy, estimate, self._budget, self._gauge, fixed=self._fixed, revocable=revocable
+        )
+        self._shortfall = Shortfall(policy, estimate, self._budget, self._throttle, self._moves)
+        self._unknown_since = -math.inf
 
     # What happens
 
     def observe(self, reading: MemoryReading | None, at: float) -> Decision:
         """Take in what the probe said at time ``at`` (None: it does not know), and park if it has to be."""
         self._gauge.observe(reading, at)
+        budget, moves = self._budget, self._moves
         level = self._level(at)
         if level is None:
+            moves.events.extend(self._throttle.observe_nothing(at))
             return _GO_ON
-        ours = self._budget.in_flight + self._budget.latest_held + self._budget.promised
-        room = max(0, level.soft - max(0, level.used - ours))
-        excess = level.used > level.hard and self._budget.pieces_in_flight > 0
-        self._moves.events.extend(self._throttle.observe(level, room, excess, at))
+        ours = budget.in_flight + budget.latest_held + budget.promised
+        room = max(0, level.soft - max(0, level.used - ours)) // budget.ranks
+        excess = level.used > level.hard and budget.pieces_in_flight > 0
+        moves.events.extend(self._throttle.observe(level, room, excess, at))
         if not self._throttle.parked:
             return _GO_ON
-        dropped, _ = self._moves.give_up(self._excess(level), _ALL, at, spare=self._first)
+        dropped, _ = moves.give_up(self._shortfall.excess(level), ALL, at)
         # What is used although nothing is left to give up may be garbage.
-        idle = self._budget.pieces_in_flight == 0
-        relief = idle and not dropped and self._moves.relieve(at, RELIEF_STARVED)
+        idle = budget.pieces_in_flight == 0
+        relief = idle and not dropped and moves.relieve(at, RELIEF_STARVED)
         return Decision(Action.GO_ON, revoke=starts(dropped), relief=relief)
 
     def starved(self, head: int) -> None:
-        """Note that the consumer waits for the piece at ``head``."""
-        self._head = head
+        """Note that the consumer waits for the piece at ``head``, or for any: then it is the earliest unloaded."""
+        self._budget.head = head
 
-    def finished(self, start: int, nbytes: int, now: float) -> None:
-        """Note that a piece, or what is left of it after a cut, is loaded and takes ``nbytes``."""
+    def finished(self, start: int, nbytes: int, now: float, *, peak: int | None = None) -> None:
+        """Note that a piece, or what is left of it after a cut, is loaded.
+
+        Args:
+            start: The piece.
+            nbytes: Bytes that stay: the batch.
+            now: The time.
+            peak: Bytes that there were of it at most, samples and batch together where it was collated; None
+                for ``nbytes``, where the samples were written into their places.
+        """
         piece = self._budget.find(start, State.LOADING)
         if piece is None:
             return
-        unseen, new = piece.count - piece.done, max(0, nbytes - piece.filled)
-        for hint in piece.hints_ahead:
-            self._estimate.learn(new // unseen, hint)
-        if not unseen:
-            self._estimate.learn_batch(piece.filled, nbytes)
-        self._moves.grow(piece, new, unseen, now)
-        self._budget.finish(piece, nbytes)
+        estimate, unseen = self._estimate, piece.count - piece.done
+        peak = nbytes if peak is None else max(peak, nbytes)
+        samples = piece.filled
+        if unseen > 0:
+            samples = max(samples, peak - nbytes or nbytes)
+            estimate.learn_mean(unseen, samples - piece.filled, piece.rest)
+        estimate.learn_batch(samples, peak)
+        self._moves.finish(piece, nbytes, now)
         self._throttle.count_whole()
 
-    def delivered(self, start: int) -> None:
-        """Note that the consumer has a piece."""
-        self._budget.deliver(start)
-        self._head = None
+    def saw(self, count: int, nbytes: int, hints: Sequence[int] | None = None) -> None:
+        """Note that a free piece of ``count`` samples took ``nbytes``. Nothing but the estimate changes."""
+        self._estimate.learn_mean(count, nbytes, hints)
 
-    def released(self, start: int, now: float) -> None:
-        """Note that the consumer has let go of all that was in a piece."""
-        if self._budget.find(start, State.HELD) is not None:
-            self._moves.forget(start, now)
+    def delivered(self, start: int, nbytes: int = 0) -> None:
+        """Note that the consumer has a piece, which takes ``nbytes``.
+
+        0 means what is on the book. A free piece is on the book from now on, if ``nbytes`` is told.
+        """
+        self._budget.deliver(start, nbytes)
+        self._budget.head = None
+
+    def released(self, start: int, nbytes: int, now: float) -> None:
+        """Note that the consumer has let go of ``nbytes`` of what was in a piece; of all, it is forgotten."""
+        gone = self._budget.release(start, nbytes)
+        if gone:
+            self._moves.end_stall()
+            self._gauge.shrink(gone, now)
 
     def withdrawn(self, start: int, now: float) -> None:
-        """Note that a piece is not loaded any more, because it failed or its worker died. Not after REVOKED."""
+        """Note that a piece is not loaded any more: it failed, its worker died, or nobody wants it.
+
+        Not after REVOKED, nor for what the consumer has.
+        """
         if self._budget.find(start, State.HELD) is None:
             self._moves.forget(start, now)
+
+    def refused(self, start: int, now: float) -> None:
+        """Note that loading a piece raised MemoryError: it is off the book, and less may be in flight."""
+        self.withdrawn(start, now)
+        self._moves.events.extend(self._throttle.refuse(self._level(now), now))
 
     # What is asked
 
     def admit(self, start: int, count: int, now: float, hints: Sequence[int] | None = None) -> Decision:
         """Ask to load ``count`` samples from position ``start`` on: ADMIT, WAIT, PRESPLIT or FAIL."""
-        piece = self._budget.register(start, count, hints)
+        budget, moves, throttle = self._budget, self._moves, self._throttle
+        piece = budget.register(start, count, hints)
         need = self._estimate.need(count, hints)
         level = self._level(now)
-        if level is None:
-            return self._moves.load(piece, need or 0)
-        starved = self._head == start
-        if start != self._first and (
-            self._throttle.parked
-            or self._budget.pieces_in_flight >= self._throttle.in_flight
-            or self._budget.is_queued_behind(start)
+        first = start == budget.first()
+        if not first and (
+            throttle.parked
+            or (budget.pieces_in_flight >= throttle.in_flight and not (level is None and throttle.is_full))
+            or budget.is_queued_behind(start)
         ):
-            return self._moves.wait()
-        if self._gauge.is_stale(now) and not starved:
-            return self._moves.wait()
+            return moves.wait()
+        if level is None:
+            return moves.load(piece, need or 0)
+        starved = budget.head == start
+        if not starved and self._gauge.is_stale(now):
+            return moves.wait()
         if need is None:
-            # The first piece shows how large samples are; the others wait for its first sample.
-            if self._budget.count(State.LOADING):
-                return self._moves.wait(RETRY)
+            # The first piece shows how large samples are.
+            if not budget.count(State.LOADING):
+                self._unknown_since = now
+            elif now - self._unknown_since < _FIRST_SAMPLE:
+                return moves.wait(RETRY)
             need = 0
-        share = self._throttle.share
-        size = count if share is None else self._moves.part(piece, share)
-        if size < count:
-            return self._moves.split(piece, size, "share", level, now)
-        if level.used + self._budget.promised + need <= level.soft:
-            return self._moves.load(piece, need)
-        return self._make_room(piece, need, level, now) if starved else self._moves.wait()
+        share = throttle.share
+        if share is not None and need > share:
+            size = moves.part(piece, share)
+            if size < count:
+                return moves.split(piece, size, "share", level, now)
+        if level.used + budget.expected + budget.ranks * need <= level.soft:
+            return moves.load(piece, need)
+        return self._shortfall.make_room(piece, need, level, now) if starved else moves.wait()
 
     def progress(self, start: int, sizes: Sequence[int], now: float) -> Decision:
         """Report the sizes of samples loaded since the last call: GO_ON, CUT, REVOKED, or WAIT or FAIL.
 
         Not every boundary has to be reported, but the first one while the estimate knows no sizes.
         """
-        piece = self._budget.find(start, State.LOADING)
+        budget, moves, estimate = self._budget, self._moves, self._estimate
+        piece = budget.find(start, State.LOADING)
         if piece is None:
             return Decision(Action.REVOKED)
-        for nbytes, hint in zip(sizes, piece.hints_ahead, strict=False):
-            self._estimate.learn(nbytes, hint)
+        done = piece.done + len(sizes)
         if sizes:
-            self._moves.end_stall()
+            estimate.learn_all(sizes, piece.hints and piece.hints[piece.done : done])
+            moves.end_stall()
+        loaded, rest = sum(sizes), max(0, piece.count - done)
+        hints = piece.hints and piece.hints[done : piece.count]
+        total = estimate.need(rest, hints, loaded=piece.filled + loaded) or 0
         before, share = piece.reserved, self._throttle.share
-        self._moves.grow(piece, sum(sizes), len(sizes), now)
-        rest = max(0, piece.count - piece.done)
-        total = self._estimate.need(rest, piece.rest, loaded=piece.filled) or 0
         outgrown = total > before
-        if outgrown and not self._fixed and share is not None:
-            total = min(total, max(before, share))  # there it will be cut
-        self._budget.reserve(piece, total)
-        if piece.condemned and start != self._first:
-            return self._moves.revoke(piece, now)
-        piece.condemned = False  # it has become the first meanwhile
+        moves.grow(piece, loaded, len(sizes), total, now)
+        if outgrown and share is not None and moves.is_still_to_be_cut(piece):
+            budget.fill(piece, 0, 0, min(total, max(before, share)))  # there it will be cut
+        if piece.condemned:
+            if start != budget.first():
+                return moves.revoke(piece, now)
+            piece.condemned = False  # it has become the first meanwhile
         level = self._level(now)
         if level is None or not rest:
             return _GO_ON
-        return self._carry_on(piece, outgrown, level, now)
+        if outgrown and moves.can_cut(piece) and piece.filled + self._shortfall.one(piece) > piece.reserved:
+            return self._shortfall.cut(piece, "share", level, now)
+        # The room between the marks is for what neighbours take, not for what was estimated wrongly.
+        mark = level.soft if outgrown else level.hard
+        if level.used + budget.expected <= mark and not (outgrown and self._gauge.is_stale(now)):
+            return _GO_ON
+        return self._shortfall.carry_on(piece, outgrown, level, now)
+
+    def bound(self, count: int, hints: Sequence[int] | None = None) -> int | None:
+        """Bytes that a piece of ``count`` samples will hardly exceed; None as long as no sample was seen."""
+        return self._estimate.bound(count, hints)
+
+    def allowance(self, now: float) -> int:
+        """Bytes that each of the next ``capacity`` pieces may take without being asked about.
+
+        It holds until a piece is told to wait, and until the next reading, which is due after an ``interval`` or
+        after so many pieces.
+        """
+        budget, level = self._budget, self._level(now)
+        if (
+            level is None
+            or self._throttle.parked
+            or not self._throttle.is_full
+            or budget.count(State.PENDING)
+            or self._gauge.is_old(now)
+        ):
+            return 0
+        left = max(0, level.soft - level.used - budget.expected) // _FREE_PART
+        # Pieces that are asked about may have used up what is below the soft mark before these are loaded.
+        return min(left, level.hard - level.soft) // (self._capacity * budget.ranks)
+
+    def patience(self, now: float) -> float:
+        """Seconds after which an idle thread should take a reading.
+
+        Half of the time in which a neighbour can fill what is left below the hard mark: so use is seen when it is
+        half-way there. Readings are for giving up what has been loaded, so they are less urgent where there is
+        nothing but the first piece, which is never given up.
+        """
+        level = self._level(now)
+        if level is None or self._budget.pieces_in_flight <= 1 or not self._moves.revocable:
+            return _LONGEST
+        half = (level.hard - level.used) / (2.0 * _FILLING / 2.0)
+        if half >= _LONGEST:
+            return _LONGEST
+        return max(_SHORTEST, min(half, self._policy.interval))
 
     @property
     def events(self) -> deque[Event]:
@@ -203,94 +310,5 @@ class Governor:
             reliefs=counts["reliefs"],
         )
 
-    # The rules
-
-    def _carry_on(self, piece: Piece, outgrown: bool, level: Level, now: float) -> Decision:
-        """Whether a piece that is being loaded may go on."""
-        moves, can_cut = self._moves, self._moves.can_cut(piece)
-        one = self._estimate.need(1, piece.rest and piece.rest[:1]) or 0
-        if outgrown and can_cut and piece.filled + one > piece.reserved:
-            return self._cut(piece, "share", level, now)
-        # The room between the marks is for what neighbours take, not for what was estimated wrongly.
-        mark = level.soft if outgrown else level.hard
-        if level.used + self._budget.promised <= mark and not (outgrown and self._gauge.is_stale(now)):
-            return _GO_ON
-        if piece.start != self._first:
-            if not outgrown:
-                return _GO_ON
-            return self._cut(piece, "outgrown", level, now) if can_cut else moves.revoke(piece, now)
-        dropped: list[Piece] = []
-        excess = self._excess(level) + level.soft - mark
-        for step in self._policy.order:
-            if step == "batch":
-                if excess > 0 and can_cut:
-                    return self._cut(piece, "outgrown", level, now, dropped)
-            else:
-                excess = self._give_up(step, excess, now, dropped)
-        excess = self._give_up("all", excess, now, dropped)
-        # A part that is too small to be cut off has to come out whole.
-        if excess <= 0 or level.used + one <= level.hard or not self._fixed:
-            return Decision(Action.GO_ON, revoke=starts(dropped))
-        rest = self._estimate.need(piece.count - piece.done, piece.rest) or 0
-        return moves.stall(piece, rest, level, now, dropped)
-
-    def _make_room(self, piece: Piece, need: int, level: Level, now: float) -> Decision:
-        """What to do for a piece that the consumer waits for and that does not fit."""
-        moves = self._moves
-        dropped: list[Piece] = []
-        excess = self._excess(level) + need
-        if excess <= 0:
-            return moves.wait(RETRY)  # enough is on its way out
-        for step in self._policy.order:
-            if step != "batch":
-                excess = self._give_up(step, excess, now, dropped)
-                continue
-            size = moves.part(piece, need - excess)
-            if size < piece.count and moves.need(piece, size) <= need - excess:
-                return moves.split(piece, size, "starved", level, now, dropped)
-        self._give_up("all", excess, now, dropped)
-        if dropped or self._budget.pieces_in_flight:
-            return moves.wait(RETRY, dropped)
-        return self._load_last(piece, level, now)
-
-    def _load_last(self, piece: Piece, level: Level, now: float) -> Decision:
-        """What to do when nothing is left to be given up."""
-        moves = self._moves
-        size = moves.least(piece)
-        if size < piece.count:
-            return moves.split(piece, size, "last", level, now)
-        if moves.relieve(now, RELIEF_STARVED):
-            moves.begin_stall(now)
-            return Decision(Action.WAIT, relief=True)
-        need = moves.need(piece, size)
-        if level.used + need > level.hard:
-            return moves.stall(piece, need, level, now)
-        moves.counts["last"] += 1
-        return moves.load(piece, need)
-
-    # What the rules are made of
-
     def _level(self, now: float) -> Level | None:
         return self._gauge.level(self._budget.in_flight, now)
-
-    @property
-    def _first(self) -> int | None:
-        """The piece that is never given up: what the consumer waits for, or else the earliest one."""
-        return self._budget.first() if self._head is None else self._head
-
-    def _excess(self, level: Level) -> int:
-        """Bytes above the soft mark when all promises are kept and all that is on its way out is gone."""
-        return level.used + self._budget.promised - level.leaving - self._budget.condemned - level.soft
-
-    def _give_up(self, step: str, excess: int, now: float, dropped: list[Piece]) -> int:
-        keep = self._policy.min_workers - 1 if step == "workers" else 0
-        states = _GIVES_UP.get(step, _ALL)
-        more, missing = self._moves.give_up(excess, states, now, spare=self._first, keep=keep)
-        dropped += more
-        return missing
-
-    def _cut(
-        self, piece: Piece, rule: str, level: Level, now: float, dropped: Sequence[Piece] = ()
-    ) -> Decision:
-        self._throttle.count_cut()
-        return self._moves.cut(piece, rule, level, now, dropped)

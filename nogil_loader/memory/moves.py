@@ -29,6 +29,8 @@ RELIEF_STARVED = 0.5
 RELIEF_SHRUNK = 10.0
 # Events kept; a run under lasting pressure makes one with each batch.
 _EVENTS = 1000
+_ADMIT = Decision(Action.ADMIT)
+_REVOKED = Decision(Action.REVOKED)
 
 
 class Moves:
@@ -40,10 +42,25 @@ class Moves:
         budget: The books.
         gauge: Where memory stands.
         fixed: Whether pieces may not be made smaller.
+        revocable: Whether what was loaded can be loaded again.
+
+    Attributes:
+        events: The latest changes.
+        counts: How often what was done.
+        peak: The most bytes that were in flight at once.
+        fixed: As above.
+        revocable: As above.
     """
 
     def __init__(
-        self, policy: MemoryPolicy, estimate: Estimate, budget: Budget, gauge: Gauge, *, fixed: bool
+        self,
+        policy: MemoryPolicy,
+        estimate: Estimate,
+        budget: Budget,
+        gauge: Gauge,
+        *,
+        fixed: bool,
+        revocable: bool,
     ) -> None:
         self.events: deque[Event] = deque(maxlen=_EVENTS)
         self.counts: Counter[str] = Counter()
@@ -52,7 +69,8 @@ class Moves:
         self._estimate = estimate
         self._budget = budget
         self._gauge = gauge
-        self._fixed = fixed
+        self.fixed = fixed
+        self.revocable = revocable
         self._stalled_since: float | None = None
         self._relieved_at = -math.inf
 
@@ -64,14 +82,14 @@ class Moves:
 
     def part(self, piece: Piece, room: int) -> int:
         """How many samples to begin with so that they fit into ``room`` bytes, in parts of about equal size."""
-        if self._fixed:
+        if self.fixed:
             return piece.count
         fit = self._estimate.fit(piece.count, room, piece.hints)
         return piece.count if fit >= piece.count else self._in_parts(piece, -(-piece.count // max(1, fit)))
 
     def least(self, piece: Piece) -> int:
         """How many samples to begin with if it has to be as few as possible."""
-        return piece.count if self._fixed else self._in_parts(piece, piece.count)
+        return piece.count if self.fixed else self._in_parts(piece, piece.count)
 
     def _in_parts(self, piece: Piece, parts: int) -> int:
         return -(-piece.count // max(1, min(parts, piece.count // self._policy.min_batch_size)))
@@ -79,7 +97,12 @@ class Moves:
     def can_cut(self, piece: Piece) -> bool:
         """Whether what is loaded of a piece may be handed in by itself."""
         least = self._policy.min_batch_size
-        return not self._fixed and piece.done >= least and piece.count - piece.done >= least
+        return not self.fixed and piece.done >= least and piece.count - piece.done >= least
+
+    def is_still_to_be_cut(self, piece: Piece) -> bool:
+        """Whether there is a boundary, here or further on, where it may be cut."""
+        least = self._policy.min_batch_size
+        return not self.fixed and piece.count - max(piece.done, least) >= least
 
     # What to answer
 
@@ -87,7 +110,7 @@ class Moves:
         """Admit a piece."""
         self._budget.load(piece, reserved)
         self._stalled_since = None
-        return Decision(Action.ADMIT)
+        return _ADMIT
 
     def wait(self, after: float | None = None, dropped: Sequence[Piece] = ()) -> Decision:
         """Let a piece wait."""
@@ -112,14 +135,14 @@ class Moves:
         self.counts["cuts"] += 1
         self._note(piece.count, piece.done, rule, level, now, piece)
         piece.count = piece.done
-        self._budget.reserve(piece, self._estimate.need(0, loaded=piece.filled) or 0)
+        self._budget.fill(piece, 0, 0, self._estimate.need(0, loaded=piece.filled) or 0)
         return Decision(Action.CUT, piece.done, revoke=starts(dropped))
 
     def revoke(self, piece: Piece, now: float) -> Decision:
         """Give up a piece that is being loaded."""
         self.counts["revoked"] += 1
         self.forget(piece.start, now)
-        return Decision(Action.REVOKED)
+        return _REVOKED
 
     def stall(
         self, piece: Piece, need: int, level: Level, now: float, dropped: Sequence[Piece] = ()
@@ -140,7 +163,7 @@ class Moves:
             held=self._budget.bytes(State.HELD),
             source=level.source,
             waited=now - since,
-            fixed=self._fixed,
+            fixed=self.fixed,
         )
         return Decision(Action.FAIL, revoke=starts(dropped), shortage=shortage)
 
@@ -166,22 +189,39 @@ class Moves:
 
     def forget(self, start: int, now: float) -> None:
         """Take a piece off the book."""
+        self.end_stall()
         self._gauge.shrink(self._budget.free(start), now)
 
     def give_up(
-        self, excess: int, states: Collection[State], now: float, *, spare: int | None, keep: int = 0
+        self, excess: int, states: Collection[State], now: float, *, keep: int = 0
     ) -> tuple[list[Piece], int]:
         """Give up the youngest pieces, see `Budget.give_up`."""
-        dropped, missing = self._budget.give_up(excess, states, spare=spare, keep=keep)
-        self.counts["revoked"] += len(dropped)
-        self._gauge.shrink(sum(piece.filled for piece in dropped), now)
+        if excess <= 0 or not self.revocable:
+            return [], excess
+        dropped, missing = self._budget.give_up(excess, states, keep=keep)
+        if dropped:
+            self.end_stall()
+            self.counts["revoked"] += len(dropped)
+            self._gauge.shrink(sum(piece.filled for piece in dropped), now)
         return dropped, missing
 
-    def grow(self, piece: Piece, nbytes: int, samples: int, now: float) -> None:
-        """Note that a piece has grown."""
-        self._gauge.grow(nbytes, now)
-        self._budget.fill(piece, nbytes, samples)
+    def finish(self, piece: Piece, nbytes: int, now: float) -> None:
+        """Note that a piece is loaded and takes ``nbytes`` now."""
+        self._change(nbytes - piece.filled, now)
+        self._budget.finish(piece, nbytes)
         self.peak = max(self.peak, self._budget.in_flight)
+
+    def grow(self, piece: Piece, nbytes: int, samples: int, reserved: int, now: float) -> None:
+        """Note that a piece has grown and may take so much in all."""
+        self._change(nbytes, now)
+        self._budget.fill(piece, nbytes, samples, reserved)
+        self.peak = max(self.peak, self._budget.in_flight)
+
+    def _change(self, nbytes: int, now: float) -> None:
+        if nbytes > 0:
+            self._gauge.grow(nbytes, now)
+        elif nbytes < 0:
+            self._gauge.shrink(-nbytes, now)
 
     def _note(self, before: int, after: int, rule: str, level: Level, now: float, piece: Piece) -> None:
         self.events.append(Event(now, "batch", rule, before, after, level.used, level.limit, piece.start))

@@ -10,10 +10,13 @@ Guarantees of this file:
 * Each second without use above the soft mark is calm and gives an eighth of the full allowance back, ``room`` only
   after four pieces without a cut. So `STEPS_TO_FULL` calm seconds restore everything, and use that swings
   around a mark changes an allowance once, not with each swing.
-* Every change is an event, once.
+* A refusal by the allocator halves one of them, too, once until a second has passed; the calm begins anew.
+* Every change is an event, once; a change of ``room`` when it is an eighth of the whole.
 """
 
 from __future__ import annotations
+
+import math
 
 from nogil_loader.memory.decision import Event
 from nogil_loader.memory.gauge import Level
@@ -48,7 +51,10 @@ class Throttle:
         self.parked = False
         self.parks = 0
         self._calm_since: float | None = None
+        self._refused_at = -math.inf
         self._without_cut = _PIECES_WITHOUT_CUT
+        self._told_in_flight = self._capacity
+        self._told_room: int | None = None
         # The batch that the consumer holds, and those in flight whose number is not given up before batches
         # are made smaller; two of them at least where there are two places, or nothing overlaps.
         kept = self._capacity
@@ -69,6 +75,11 @@ class Throttle:
         """Note that a piece was cut."""
         self._without_cut = -1  # its first part is still to be counted as loaded
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as many pieces may be in flight as there may ever be."""
+        return self.in_flight == self._capacity
+
     def observe(self, level: Level, room: int, excess: bool, now: float) -> list[Event]:
         """Follow memory.
 
@@ -78,29 +89,45 @@ class Throttle:
             excess: Whether use is above the hard mark and the loader has something to give up.
             now: The time.
         """
-        before = self.in_flight, self._eighths(level)
-        parks = self.parks
-        self.room = room if self.room is None else min(self.room, room)
+        rule = "room"
+        if self.room is None or room < self.room:
+            self.room = room
         if excess and not self.parked:
             self.parked = True
             self.parks += 1
             self._step_down()
+            rule = "park"
         elif level.used <= level.soft:
             self.parked = False
-        if level.used > level.soft:
+        if self._is_step_due(level.used <= level.soft, now):
+            self._step_up()
+            if self._without_cut >= _PIECES_WITHOUT_CUT:
+                self.room = min(room, self.room + -(-level.soft // STEPS_TO_FULL))
+        return self._changes(rule, level, now)
+
+    def observe_nothing(self, now: float) -> list[Event]:
+        """Let time pass while nothing is known about memory."""
+        if self._is_step_due(True, now):
+            self._step_up()
+        return self._changes("room", None, now)
+
+    def refuse(self, level: Level | None, now: float) -> list[Event]:
+        """Note that memory was refused although there should have been enough."""
+        self._calm_since = now
+        if now - self._refused_at >= CALM:
+            self._refused_at = now
+            self._step_down()
+        return self._changes("refused", level, now)
+
+    def _is_step_due(self, calm: bool, now: float) -> bool:
+        if not calm:
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
         elif now - self._calm_since >= CALM:
             self._calm_since = now
-            self._step_up(level, room)
-        after = self.in_flight, self._eighths(level)
-        down = "park" if self.parks > parks else "room"
-        return [
-            Event(now, name, "calm" if new > old else down, old, new, level.used, level.limit)
-            for name, old, new in zip(("in_flight", "room"), before, after, strict=True)
-            if old is not None and new is not None and old != new
-        ]
+            return True
+        return False
 
     def _step_down(self) -> None:
         for step in self._policy.order:
@@ -114,12 +141,25 @@ class Throttle:
                 self.in_flight = max(least, self.in_flight // 2)
                 return
 
-    def _step_up(self, level: Level, room: int) -> None:
+    def _step_up(self) -> None:
         self.in_flight = min(self._capacity, self.in_flight + -(-self._capacity // STEPS_TO_FULL))
-        if self.room is not None and self._without_cut >= _PIECES_WITHOUT_CUT:
-            self.room = min(room, self.room + -(-level.soft // STEPS_TO_FULL))
 
-    def _eighths(self, level: Level) -> int | None:
-        if self.room is None or level.soft <= 0:
-            return None
-        return min(STEPS_TO_FULL, -(-STEPS_TO_FULL * self.room // level.soft))
+    def _changes(self, down: str, level: Level | None, now: float) -> list[Event]:
+        changes = []
+        if self.in_flight != self._told_in_flight:
+            changes.append(("in_flight", self._told_in_flight, self.in_flight))
+            self._told_in_flight = self.in_flight
+        if self.room is not None and level is not None and level.soft > 0:
+            eighths = min(float(STEPS_TO_FULL), STEPS_TO_FULL * self.room / level.soft)
+            if self._told_room is None:
+                self._told_room = round(eighths)
+            elif abs(eighths - self._told_room) >= 1.0:
+                changes.append(("room", self._told_room, round(eighths)))
+                self._told_room = round(eighths)
+        if not changes:
+            return []
+        used, limit = (0, 0) if level is None else (level.used, level.limit)
+        return [
+            Event(now, name, "calm" if new > old else down, old, new, used, limit)
+            for name, old, new in changes
+        ]

@@ -90,7 +90,7 @@ def test_a_piece_that_is_loaded_promises_what_it_has_not_filled_yet() -> None:
     assert (stats.promised, stats.ready, stats.peak) == (0, 40 * MB, 40 * MB)
     bench.governor.delivered(0)
     assert bench.governor.statistics().held == 40 * MB
-    bench.governor.released(0, bench.now)
+    bench.governor.released(0, GIB, bench.now)
     assert bench.governor.statistics().held == 0
 
 
@@ -420,7 +420,10 @@ def test_a_fixed_batch_waits_above_the_hard_mark_and_then_fails() -> None:
         "no third for a batch that is never split"
     )
     decision = bench.progress(0, [10 * MB], 935 * MB)
-    while decision.action is Action.WAIT:
+    bench.governor.starved(0)
+    for _ in range(250):
+        if decision.action is not Action.WAIT:
+            break
         bench.now += 0.005
         decision = bench.progress(0, [], 935 * MB)
     assert decision.action is Action.FAIL
@@ -429,9 +432,27 @@ def test_a_fixed_batch_waits_above_the_hard_mark_and_then_fails() -> None:
     assert "fixed_batch_size" in str(decision.shortage.error())
 
 
+def test_the_patience_runs_only_while_the_consumer_waits() -> None:
+    """A step that takes a minute while its batch is held is no reason to end the epoch."""
+    bench = Bench(sharded=True, stall=1.0)
+    bench.admit(0, 100 * MB, count=32)
+    decision = bench.progress(0, [10 * MB], 935 * MB)
+    for _ in range(60):
+        assert decision.action is Action.WAIT
+        bench.now += 1.0
+        decision = bench.progress(0, [], 935 * MB)
+    bench.governor.starved(0)
+    assert bench.progress(0, [], 935 * MB).action is Action.WAIT
+    bench.now += 0.9
+    assert bench.progress(0, [], 935 * MB).action is Action.WAIT
+    bench.now += 0.2
+    assert bench.progress(0, [], 935 * MB).action is Action.FAIL
+
+
 def test_a_fixed_batch_that_could_go_on_for_a_while_has_all_its_patience_again() -> None:
     bench = Bench(sharded=True, stall=1.0)
     bench.admit(0, 100 * MB, count=32)
+    bench.governor.starved(0)
     sizes = [10 * MB]
     for used in (935, 925, 935):
         action = bench.progress(0, sizes, used * MB).action
@@ -450,8 +471,8 @@ def test_late_reports_about_pieces_that_are_gone_change_nothing() -> None:
     bench.governor.finished(0, MB, bench.now)
     bench.governor.finished(99, MB, bench.now)
     bench.governor.delivered(99)
-    bench.governor.released(0, bench.now)
-    bench.governor.released(99, bench.now)
+    bench.governor.released(0, GIB, bench.now)
+    bench.governor.released(99, GIB, bench.now)
     bench.governor.withdrawn(99, bench.now)
     assert bench.governor.progress(99, [MB], bench.now).action is Action.REVOKED
     bench.governor.delivered(0)
@@ -523,7 +544,7 @@ def test_c13_a_probe_that_knows_nothing_any_more_leaves_the_last_reading_in_forc
         assert bench.governor.admit(start, 4, bench.now, [10 * MB] * 4).action is Action.ADMIT
         bench.governor.finished(start, 40 * MB, bench.now)
         bench.governor.delivered(start)
-        bench.governor.released(start, bench.now)
+        bench.governor.released(start, GIB, bench.now)
     bench.now += 1.0
     assert bench.governor.statistics().used == 140 * MB
 
@@ -538,7 +559,7 @@ def test_c22_memory_that_the_allocator_kept_is_asked_back_and_then_used_again() 
     for start in range(4, 20, 4):
         bench.load(start, 100 * MB, count=2)
         bench.governor.delivered(start)
-        bench.governor.released(start, bench.now)
+        bench.governor.released(start, GIB, bench.now)
     for _ in range(10):
         bench.now += 1.0
         bench.read(100 * MB)

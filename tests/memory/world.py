@@ -337,4 +337,4 @@ class World:
         if keep >= 0:
             for start in list(self.held)[: max(0, len(self.held) - keep)]:
                 self._drop(self.held.pop(start))
-                self.governor.released(start, self.now)
+                self.governor.released(start, 10**12, self.now)
