@@ -1,15 +1,20 @@
-"""The command line: ``nogil-loader demo``, also as ``python -m nogil_loader demo``."""
+"""The command line: ``nogil-loader demo`` and ``doctor``, also as ``python -m nogil_loader demo``."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from typing import TypeAlias
 
 from nogil_loader.checks import as_count
 from nogil_loader.demo import Demo, PlantedDeath, run_demo
+from nogil_loader.doctor import PARTS, as_json, as_text, examine
 from nogil_loader.options import MAX_SEED
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 # A shell's exit code for a process that ended by Ctrl-C: 128 + SIGINT.
 _INTERRUPTED = 130
@@ -20,11 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _make_parser()
     options = parser.parse_args(arguments)
     try:
-        demo = _read_demo(options)
+        run: Callable[[], int] = options.prepare(options)
     except ValueError as error:
         parser.error(str(error))
     try:
-        return run_demo(demo, sys.stdout)
+        return run()
     except KeyboardInterrupt:
         return _INTERRUPTED
 
@@ -35,6 +40,12 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('nogil_loader')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_doctor(commands)
+    return parser
+
+
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="load photographs, lose a worker on the way, and count what arrived",
@@ -76,7 +87,43 @@ def _make_parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--seed", type=_count(0, MAX_SEED), default=0, metavar="N", help="of the order (default: 0)"
     )
-    return parser
+    demo.set_defaults(prepare=_prepare_demo)
+
+
+def _add_doctor(commands: _Commands) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="tell what the loader finds on this machine",
+        description="Tell which limits of memory there are, which one binds, and what a loader would take.",
+    )
+    doctor.add_argument(
+        "part", nargs="?", choices=PARTS, help="what to tell about (default: everything): %(choices)s"
+    )
+    doctor.add_argument(
+        "--memory",
+        type=_limit,
+        default="auto",
+        metavar="LIMIT",
+        help="the loader's argument memory=: auto, off, bytes such as 4GiB, or a share such as 0.8 "
+        "(default: auto)",
+    )
+    doctor.add_argument("--json", action="store_true", help="write JSON, sizes in bytes")
+    doctor.set_defaults(prepare=_prepare_doctor)
+
+
+def _prepare_demo(options: argparse.Namespace) -> Callable[[], int]:
+    demo = _read_demo(options)
+    return lambda: run_demo(demo, sys.stdout)
+
+
+def _prepare_doctor(options: argparse.Namespace) -> Callable[[], int]:
+    findings = examine(PARTS if options.part is None else (options.part,), memory=options.memory)
+
+    def run() -> int:
+        print(as_json(findings) if options.json else as_text(findings))
+        return 0
+
+    return run
 
 
 def _read_demo(options: argparse.Namespace) -> Demo:
@@ -106,3 +153,11 @@ def _count(least: int, most: int | None = None) -> Callable[[str], int]:
 
 def _workers(text: str) -> int | str:
     return text if text == "auto" else _count(0)(text)
+
+
+def _limit(text: str) -> int | float | str:
+    """Return a number for what a program would write as one; everything else is for `MemoryPolicy` to judge."""
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text

@@ -1,8 +1,12 @@
-"""The command line: the demo survives what it plants, counts honestly, and says so by its exit code."""
+"""The command line: the demo survives what it plants, counts honestly, and says so by its exit code.
+
+The doctor tells what there is, and refuses what the loader would refuse.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -201,6 +205,47 @@ def test_ctrl_c_ends_the_demo_with_the_code_that_shells_expect(monkeypatch: pyte
 
     monkeypatch.setattr(cli, "run_demo", interrupted)
     assert cli.main(SMALL) == 130
+
+
+@pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "memory"], ["doctor", "--memory", "0.5"]])
+def test_the_doctor_tells_of_memory(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 0
+    output = capsys.readouterr().out
+    assert output.count("<- binds") == 1
+    assert f"A loader with memory={arguments[-1] if len(arguments) > 2 else repr('auto')}\n" in output
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"),
+    [("auto", "'auto'"), ("4GiB", "'4GiB'"), ("0.5", "0.5"), ("1e-1", "0.1"), ("5000000000", "5000000000")],
+)
+def test_the_doctor_takes_limits_as_the_loader_does(
+    limit: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["doctor", "memory", "--json", "--memory", limit]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert list(facts) == ["memory"]
+    assert facts["memory"]["memory"] == shown
+    assert facts["memory"]["share"]["soft"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--memory", "4 apples"], "memory='4 apples': expected 'off', a MemoryPolicy, 'auto', bytes"),
+        (["--memory", "1.5"], "memory=1.5: expected"),
+        (["--memory", "nan"], "memory=nan: expected"),
+        (["--memory", "17"], "memory=17: expected"),
+        (["lungs"], "argument part: invalid choice: 'lungs'"),
+    ],
+)
+def test_f01_the_doctor_refuses_wrong_arguments_with_name_and_value(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["doctor", *arguments])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_the_package_runs_as_a_module(run_script: RunScript) -> None:

@@ -26,7 +26,7 @@ LAYERS = [
     {"options"},
     {"loader"},
     {"interop", "observe", "resilient", "testing", "torch"},
-    {"demo"},
+    {"demo", "doctor"},
     {"cli"},
     {"__main__", "__init__"},
 ]
