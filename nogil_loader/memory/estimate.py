@@ -227,14 +227,15 @@ class Estimate:
         return math.ceil(self._swell * (loaded + batch) + self._scratch * one)
 
     def bound(self, count: int, hints: Sequence[int] | None = None) -> int | None:
-        """Bytes that a piece will not exceed, by all that was seen; None before that.
+        """Bytes that a piece will hardly exceed, by all that was seen; None before that.
 
-        Hints alone don't suffice: as long as they were compared with no sample, they may be wrong by any factor.
+        Hints alone don't suffice, since nobody compares what they said of the pieces that are bounded so: as much
+        as pieces mostly take is always part of the answer.
         """
         if not self._count:
             return None
         if hints is not None:
-            return self.need(count, hints)
+            return max(self.need(count, hints) or 0, self.need(count) or 0)
         return math.ceil((self._swell * count + self._scratch) * self._largest())
 
     def fit(self, count: int, room: int, hints: Sequence[int] | None = None) -> int:

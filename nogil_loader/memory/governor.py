@@ -262,8 +262,9 @@ class Governor:
         ):
             return 0
         left = max(0, level.soft - level.used - budget.expected) // _FREE_PART
-        # Pieces that are asked about may have used up what is below the soft mark before these are loaded.
-        return min(left, level.hard - level.soft) // (self._capacity * budget.ranks)
+        # Pieces that are asked about may have used up what is below the soft mark before these are loaded, or for
+        # the last one even all that is below the hard mark.
+        return min(left, (level.hard - level.soft) // 2) // (self._capacity * budget.ranks)
 
     def patience(self, now: float) -> float:
         """Seconds after which an idle thread should take a reading.

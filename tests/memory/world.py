@@ -7,6 +7,7 @@ steps of actors. Workers lease the earliest planned piece, as the engine's do.
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,13 @@ class Setting:
         neighbour: Bytes that others use, as a function of the time.
         blind: When the probe does not answer, as a function of the time.
         sharded: Whether batches have to stay whole.
+        free: Whether pieces within the allowance are loaded without a question.
+        revocable: Whether samples can be read again. If not, one actor reads them, and the workers collate.
+        ranks: Processes that share the machine and do the same at the same moment.
+        refusing: Share of the samples' loads that raise MemoryError.
+        collated: Whether batches are made of samples that are collected first, so that both exist for a while.
+        in_order: Whether the consumer takes the batches in order.
+        arrays: In how many parts the consumer lets go of a batch.
     """
 
     sizes: Sequence[int]
@@ -61,6 +69,13 @@ class Setting:
     neighbour: Callable[[float], int] = lambda _: 0
     blind: Callable[[float], bool] = lambda _: False
     sharded: bool = False
+    free: bool = False
+    revocable: bool = True
+    ranks: int = 1
+    refusing: float = 0.0
+    collated: bool = False
+    in_order: bool = True
+    arrays: int = 1
 
     @property
     def capacity(self) -> int:
@@ -74,25 +89,30 @@ class World:
     Attributes:
         now: The clock.
         delivered: Sizes of the batches that the consumer has had.
+        received: The same, in the order of the plan.
         shortage: Why the epoch ended early.
         worst: The highest use, as a share of what the hard mark allowed at that moment.
         most_used: The highest use.
         most_in_flight: The most bytes that pieces had.
+        asked: How many pieces were loaded after a question, and how many without one.
     """
 
     def __init__(self, setting: Setting, dice: random.Random) -> None:
         self.setting = setting
         self.dice = dice
         self.now = 100.0
-        self.estimate = Estimate(scratch=setting.policy.scratch)
+        self.estimate = Estimate(scratch=setting.policy.scratch, copies=2 if setting.collated else 1)
         self.governor = Governor(
             setting.policy,
             self.estimate,
             workers=setting.workers,
             capacity=setting.capacity,
             sharded=setting.sharded,
+            revocable=setting.revocable,
+            ranks=setting.ranks,
         )
         self.delivered: list[int] = []
+        self._received: dict[int, int] = {}
         self.shortage: Shortage | None = None
         self.worst = 0.0
         self.most_used = 0
@@ -102,11 +122,19 @@ class World:
         self.ready: dict[int, tuple[int, int]] = {}
         self.held: dict[int, int] = {}
         self.elsewhere = 0  # scratch, and what is being dropped
+        self.asked = [0, 0]
         self.expected = 0
+        self.waiting: int | None = None
+        self._overtaken: dict[int, int] = {}
+        self._unread: list[int] = []
+        self._allowed = (0, 0)
         self._frontier = 0
         self._reading: tuple[MemoryReading | None, float] = (None, 0.0)
         self._actors: list[tuple[float, Actor]] = [(self.now, self._consume())]
-        self._actors += [(self.now, self._work()) for _ in range(setting.workers)]
+        work = self._work if setting.revocable else self._collate_what_was_read
+        self._actors += [(self.now, work()) for _ in range(setting.workers)]
+        if not setting.revocable:
+            self._actors.append((self.now, self._work()))
 
     # The machine
 
@@ -121,7 +149,10 @@ class World:
     @property
     def others(self) -> int:
         """What is used by all but the pieces under way."""
-        return self.setting.base + self.setting.neighbour(self.now) + self.elsewhere + sum(self.held.values())
+        setting = self.setting
+        ours = self.elsewhere + sum(self.held.values())
+        theirs = (setting.ranks - 1) * (ours + self.in_flight)
+        return setting.base + setting.neighbour(self.now) + ours + theirs
 
     @property
     def used(self) -> int:
@@ -137,17 +168,27 @@ class World:
         if reading is None or self.now - at > 0.0005 or self.dice.random() < 0.5:
             reading, at = self._reading = (self._read(), self.now)
         self.obey(self.governor.observe(reading, at))
+        self._allow()
+
+    def _allow(self) -> None:
+        self._allowed = (self.governor.allowance(self.now), self.setting.capacity)
 
     def _read(self) -> MemoryReading:
         used = self.used
         return MemoryReading(self.limit, used, max(0, self.limit - used), "simulated")
 
     def obey(self, decision: Decision) -> None:
+        assert self.setting.revocable or not decision.revoke
         for start in decision.revoke:
-            assert start != self.expected, "the first piece is never given up"
+            assert start != self.first, "the first piece is never given up"
             count, nbytes = self.ready.pop(start)
             heapq.heappush(self.planned, (start, count))
             self._drop(nbytes)
+
+    @property
+    def first(self) -> int | None:
+        """The piece that must not be given up."""
+        return self.expected if self.setting.in_order else self.waiting
 
     def _drop(self, nbytes: int) -> None:
         """Memory is given back some time after it was decided."""
@@ -157,6 +198,10 @@ class World:
     def _vanish(self, nbytes: int) -> Actor:
         self.elsewhere -= nbytes
         yield from ()
+
+    @property
+    def received(self) -> list[int]:
+        return [count for _, count in sorted(self._received.items())]
 
     # The clock
 
@@ -201,7 +246,7 @@ class World:
             ]
         )
         place = self.expected
-        for start, count in pieces:
+        for start, count in sorted([*pieces, *self._overtaken.items()]):
             assert start == place, f"a gap or an overlap at {place}: {self.describe()}"
             assert count > 0
             place += count
@@ -246,8 +291,11 @@ class World:
                 continue
             start, count = lease
             yield self.now
-            self.observe()
             said = None if hints is None else hints[start : start + count]
+            if self._is_free(count, said):
+                yield from self._load_freely(start, count)
+                continue
+            self.observe()
             decision = governor.admit(start, count, self.now, said)
             self.obey(decision)
             if decision.action is Action.ADMIT:
@@ -256,6 +304,7 @@ class World:
                 assert 0 < decision.samples < count
                 self._plan_again(start, decision.samples, count - decision.samples)
             elif decision.action is Action.WAIT:
+                self._allow()
                 self._plan_again(start, count)
                 yield self.now + decision.after
             else:
@@ -263,24 +312,60 @@ class World:
                 self.shortage = decision.shortage
                 return
 
-    def _load(self, start: int, count: int) -> Actor:
-        governor, setting = self.governor, self.setting
-        unseen: list[int] = []
+    def _is_free(self, count: int, hints: Sequence[int] | None) -> bool:
+        """Whether a piece is loaded without a question."""
+        if not self.setting.free:
+            return False
+        if self.now - self._reading[1] >= self.setting.policy.interval or not self._allowed[1]:
+            self.observe()
+        allowed, pieces = self._allowed
+        bound = self.governor.bound(count, hints)
+        if bound is None or bound > allowed:
+            return False
+        self._allowed = (allowed, pieces - 1)
+        return True
+
+    def _load_freely(self, start: int, count: int) -> Actor:
+        self.asked[1] += 1
         for place in range(start, start + count):
-            size = setting.sizes[place]
-            scratch = int(setting.scratch * size)
-            self.elsewhere += scratch
-            if self.dice.random() < setting.failing:
-                yield self.now + self.dice.uniform(0.0, 0.005)
-                self.elsewhere -= scratch
-                governor.withdrawn(start, self.now)
-                self._drop(self.loading[start][1])
-                self._plan_again(start, count)
+            if not (yield from self._load_sample(start, count, place)):
                 return
-            self.loading[start] = (count, self.loading[start][1] + size)
+        nbytes = self.loading[start][1]
+        hints = self.setting.hints
+        self.governor.saw(count, nbytes, None if hints is None else hints[start : start + count])
+        yield from self._hand_on(start)
+
+    def _load_sample(self, start: int, count: int, place: int) -> Generator[float, None, bool]:
+        """Load one sample; False if that failed, and the piece is planned again."""
+        governor, setting = self.governor, self.setting
+        size = setting.sizes[place]
+        scratch = int(setting.scratch * size)
+        self.elsewhere += scratch
+        luck = self.dice.random()
+        if luck < setting.failing + setting.refusing:
             yield self.now + self.dice.uniform(0.0, 0.005)
             self.elsewhere -= scratch
-            unseen.append(size)
+            self._drop(self.loading[start][1])
+            if luck < setting.failing or count == 1:
+                governor.withdrawn(start, self.now)
+                self._plan_again(start, count)
+            else:
+                governor.refused(start, self.now)
+                self._plan_again(start, *((count,) if stays_whole(setting) else halves(count)))
+            return False
+        self.loading[start] = (count, self.loading[start][1] + size)
+        yield self.now + self.dice.uniform(0.0, 0.005)
+        self.elsewhere -= scratch
+        return True
+
+    def _load(self, start: int, count: int) -> Actor:
+        setting = self.setting
+        self.asked[0] += 1
+        unseen: list[int] = []
+        for place in range(start, start + count):
+            if not (yield from self._load_sample(start, count, place)):
+                return
+            unseen.append(setting.sizes[place])
             if sum(unseen) < setting.quantum and self.estimate.knows_sizes:
                 continue
             decision = yield from self._report(start, unseen)
@@ -288,7 +373,8 @@ class World:
                 return
             unseen = []
             if decision.action is Action.REVOKED:
-                assert start != self.expected, "the first piece is never given up"
+                assert setting.revocable
+                assert start != self.first, "the first piece is never given up"
                 self._drop(self.loading[start][1])
                 self._plan_again(start, count)
                 return
@@ -296,12 +382,33 @@ class World:
                 done = decision.samples
                 assert done == place + 1 - start < count
                 heapq.heappush(self.planned, (start + done, count - done))
-                count = done
+                self.loading[start] = (done, self.loading[start][1])
                 break
             assert decision.action is Action.GO_ON
-        nbytes = self.loading.pop(start)[1]
-        self.ready[start] = (count, nbytes)
-        governor.finished(start, nbytes, self.now)
+        yield from self._hand_on(start)
+
+    def _hand_on(self, start: int) -> Actor:
+        """What was read and cannot be read again is collated by another actor."""
+        if self.setting.revocable:
+            yield from self._collate(start)
+        else:
+            heapq.heappush(self._unread, start)
+
+    def _collate_what_was_read(self) -> Actor:
+        while True:
+            if self._unread:
+                yield from self._collate(heapq.heappop(self._unread))
+            yield self.now + 0.005
+
+    def _collate(self, start: int) -> Actor:
+        nbytes = self.loading[start][1]
+        arrays = nbytes if self.setting.collated else 0
+        self.elsewhere += arrays
+        if arrays:
+            yield self.now + self.dice.uniform(0.0, 0.005)
+        self.elsewhere -= arrays
+        self.ready[start] = self.loading.pop(start)
+        self.governor.finished(start, nbytes, self.now, peak=nbytes + arrays)
 
     def _report(self, start: int, unseen: list[int]) -> Generator[float, None, Decision | None]:
         while True:
@@ -322,19 +429,44 @@ class World:
         governor, setting = self.governor, self.setting
         while self.expected < len(setting.sizes):
             self._let_go(setting.keep)
-            while self.expected not in self.ready:
-                governor.starved(self.expected)
+            while (start := self._next()) is None:
+                self.waiting = self.expected
+                if not setting.in_order:
+                    self.waiting = min([*self.loading, *(start for start, _ in self.planned), self._frontier])
+                governor.starved(self.waiting)
                 yield self.now + 0.005
-            start = self.expected
+            self.waiting = None
             count, nbytes = self.ready.pop(start)
-            governor.delivered(start)
+            governor.delivered(start, nbytes)
             self.held[start] = nbytes
             self.delivered.append(count)
-            self.expected += count
+            self._overtaken[start] = self._received[start] = count
+            while self.expected in self._overtaken:
+                self.expected += self._overtaken.pop(self.expected)
             yield self.now + self.dice.uniform(0.0, 2.0 * setting.pause)
 
+    def _next(self) -> int | None:
+        if self.setting.in_order:
+            return self.expected if self.expected in self.ready else None
+        return self.dice.choice(sorted(self.ready)) if self.ready else None
+
     def _let_go(self, keep: int) -> None:
-        if keep >= 0:
-            for start in list(self.held)[: max(0, len(self.held) - keep)]:
-                self._drop(self.held.pop(start))
-                self.governor.released(start, 10**12, self.now)
+        if keep < 0:
+            return
+        for start in list(self.held)[: max(0, len(self.held) - keep)]:
+            nbytes = self.held.pop(start)
+            parts = sorted(self.dice.randint(0, nbytes) for _ in range(self.setting.arrays - 1))
+            for begin, end in itertools.pairwise([0, *parts, nbytes]):
+                self._drop(end - begin)
+                self.governor.released(start, end - begin, self.now)
+
+
+def stays_whole(setting: Setting) -> bool:
+    """Whether batches stay whole."""
+    fixed = setting.policy.fixed_batch_size
+    return setting.sharded if fixed is None else fixed
+
+
+def halves(count: int) -> tuple[int, int]:
+    """Two parts of a piece."""
+    return count - count // 2, count // 2

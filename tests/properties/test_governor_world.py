@@ -38,6 +38,8 @@ def worlds(
         steady: There is no neighbour, and the probe answers.
         roomy: There is always memory for a single sample, so that nothing may fail.
         fixed: Batches stay whole.
+
+    Half of them load small pieces freely, and so on with all that a loader may do.
     """
     dice = random.Random(draw(SEEDS))
     count = draw(st.integers(1, 60))
@@ -57,8 +59,10 @@ def worlds(
     quantum = draw(st.sampled_from([1, MB, 20 * MB]))
     least_batch = draw(st.sampled_from([1, 1, 2]))
     base = 17 * MB
+    collated = draw(st.booleans())
+    ranks = draw(st.sampled_from([1, 1, 1, 3]))
     # What the smallest piece may be thought to need.
-    least = int((2 * least_batch - 1) * max(largest, *(hints or [0])) * (1.0 + scratch))
+    least = int((2 * least_batch - 1) * max(largest, *(hints or [0])) * (1.0 + collated + scratch) * ranks)
     if roomy:
         # What the consumer holds is at most a third of the room, and what surprised; a neighbour takes a fifth.
         limit = int((base + 2 * least + quantum) / (0.93 - 0.85 / 3 - 0.2) * draw(st.floats(1.0, 4.0)))
@@ -93,9 +97,17 @@ def worlds(
         scratch=scratch,
         quantum=quantum,
         failing=0.0 if honest else draw(st.sampled_from([0.0, 0.0, 0.02])),
+        refusing=0.0 if honest else draw(st.sampled_from([0.0, 0.0, 0.02])),
+        free=draw(st.booleans()),
+        collated=collated,
+        ranks=ranks,
+        in_order=draw(st.booleans()),
+        arrays=draw(st.sampled_from([1, 3])),
         neighbour=neighbour,
         blind=lambda now: (now - 100.0 + begin) % 1.0 < blackout,
     )
+    if draw(st.booleans()):  # an iterable, whose errors end an epoch
+        setting = dataclasses.replace(setting, revocable=False, failing=0.0, refusing=0.0)
     return World(setting, dice)
 
 
@@ -117,7 +129,7 @@ def test_g7_every_epoch_ends_whatever_memory_does(world: World) -> None:
     assert shortage.samples < 2 * world.setting.policy.min_batch_size, "it failed with a piece to be split"
     said = max(world.setting.hints or [0])
     believable = max(said, *world.setting.sizes) * shortage.samples
-    assert shortage.needed <= (1.0 + world.setting.scratch) * believable + 1
+    assert shortage.needed <= (2.0 + world.setting.scratch) * believable + 1
     assert str(shortage.error())
 
 
@@ -130,7 +142,11 @@ def test_g5_nothing_fails_where_a_sample_always_fits(world: World) -> None:
 
 @given(worlds(honest=True))
 def test_g5_use_stays_below_the_marks_when_estimates_are_upper_bounds(world: World) -> None:
-    """Below the soft mark, but for one piece that is in flight alone: below the hard mark."""
+    """Below the soft mark, but for one piece that is in flight alone: below the hard mark.
+
+    Unless all ranks have come to their last piece at once, each of which counts only itself; and free pieces may
+    take half of what is between the marks.
+    """
     setting = world.setting
     for _ in range(enough_steps(world)):
         if world.over:
@@ -138,9 +154,11 @@ def test_g5_use_stays_below_the_marks_when_estimates_are_upper_bounds(world: Wor
         world.step()
         if setting.keep < 0:
             continue  # whoever keeps everything takes what there is
-        assert world.worst <= 1.0, world.describe()
+        if setting.ranks > 1 and world.governor.statistics().last:
+            continue
+        assert world.worst <= (1.05 if setting.free else 1.0), world.describe()
         soft = max(setting.policy.soft * world.limit, world.others + (world.limit - world.others) / 16)
-        if world.used > soft:
+        if world.used > soft and not setting.free:
             filled = [size for _, size in (world.loading | world.ready).values() if size]
             assert len(filled) <= 1, world.describe()
     assert world.over, world.describe()
@@ -160,9 +178,11 @@ def test_c19_a_fixed_batch_is_never_cut_whatever_memory_does(world: World) -> No
     world.run(enough_steps(world))
     batch, count = world.setting.batch, len(world.setting.sizes)
     whole = [min(batch, count - start) for start in range(0, count, batch)]
-    assert world.delivered == whole[: len(world.delivered)]
+    assert set(world.received) <= set(whole)
+    if world.setting.in_order:
+        assert world.delivered == whole[: len(world.delivered)]
     if world.shortage is None:
-        assert world.delivered == whole
+        assert world.received == whole
     else:
         assert world.shortage.used + world.shortage.needed > world.shortage.ceiling
 
