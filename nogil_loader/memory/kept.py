@@ -17,11 +17,11 @@ class KeptFile:
     with the last reference. Not to be read by two threads at once.
     """
 
-    __slots__ = ("_descriptor", "path")
+    # Of the class, as an interrupt may break off the making of an object, and it is closed all the same.
+    _descriptor: int | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor: int | None = None
 
     def read(self) -> bytes:
         """Return what the file says now.

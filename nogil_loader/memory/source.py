@@ -74,9 +74,10 @@ class ReadingSource:
         begun = self._clock()
         if begun < self._due:
             return BUSY
-        mine = object()
+        line, mine = self._turn.line(), object()
         try:
-            if not self._turn.take(mine):
+            line.append(mine)
+            if line[0] is not mine:
                 return BUSY
             reading = self._system.read_current() if self._probe is None else self._ask(self._probe)
             ended = self._clock()
@@ -86,7 +87,7 @@ class ReadingSource:
                 reading = self._latest = self._limited(reading)
             return reading
         finally:
-            self._turn.give_back(mine)
+            line.remove(mine)
 
     @property
     def is_shared(self) -> bool:

@@ -6,35 +6,29 @@ import os
 
 
 class Turn:
-    """Taken by whoever comes first; the others are told so at once.
+    """A line in which only the first one does something; whoever finds himself behind him leaves at once.
 
-    Take it inside ``try`` and give it back in ``finally``, so that an interrupt between the two lines does not
-    keep it for ever::
+    So it is entered and left, with nothing in between that an interrupt could part::
 
-        mine = object()
+        line, mine = turn.line(), object()
         try:
-            if not turn.take(mine):
+            line.append(mine)
+            if line[0] is not mine:
                 return
             ...
         finally:
-            turn.give_back(mine)
+            line.remove(mine)
 
-    A signal handler that comes in while its own thread has the turn is one of the others. The child of a fork
-    starts with the turn free: the thread that had it is not there.
+    An interrupt strikes after a call, and these two calls are done at once. A method that leaves the line would
+    itself be a place for it, and nobody could be the first any more. A signal handler that comes in while its
+    own thread is the first stands behind it like any other.
     """
 
-    __slots__ = ("_takers",)
+    __slots__ = ("_lines",)
 
     def __init__(self) -> None:
-        self._takers: dict[int, object] = {}
+        self._lines: dict[int, list[object]] = {}
 
-    def take(self, taker: object) -> bool:
-        """Take the turn if it is free, and say whether it was."""
-        # One step of the interpreter, which no thread and no signal handler can part.
-        return self._takers.setdefault(os.getpid(), taker) is taker
-
-    def give_back(self, taker: object) -> None:
-        """Free the turn; nothing happens if it is not the taker's."""
-        process = os.getpid()
-        if self._takers.get(process) is taker:
-            del self._takers[process]
+    def line(self) -> list[object]:
+        """Return the line. In the child of a fork it is a new one: threads that stood in it are not there."""
+        return self._lines.setdefault(os.getpid(), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import math
@@ -19,6 +20,7 @@ import pytest
 from nogil_loader.memory.reading import BUSY, UNKNOWN, MemoryReading, read_memory
 from nogil_loader.memory.source import ReadingSource
 from nogil_loader.policies import MemoryPolicy
+from tests.faults.interrupts import Interruption, at_every_place, ctrl_c, interrupted
 from tests.memory.trees import GB, MB, Tree
 
 reads_files = pytest.mark.skipif(not hasattr(os, "pread"), reason="reads system files of Unix")
@@ -245,6 +247,22 @@ def test_an_interrupt_in_a_probe_passes_and_the_next_reading_comes() -> None:
     with pytest.raises(KeyboardInterrupt):
         source.read()
     assert source.read() == READING
+
+
+@reads_files
+@pytest.mark.parametrize("users", [False, True], ids=["system", "user's probe"])
+def test_an_interrupt_at_any_place_does_not_end_reading(tree: Tree, users: bool) -> None:
+    tree.memberships("0::/job")
+    tree.v2("job", 4 * GB, GB)
+
+    def attempt(number: int) -> tuple[Interruption, object]:
+        source = ReadingSource(MemoryPolicy(probe=lambda: READING)) if users else source_of(tree)
+        with contextlib.suppress(KeyboardInterrupt), interrupted(number, ctrl_c) as interruption:
+            source.read()
+        tree.tick()
+        return interruption, source.read()
+
+    at_every_place(attempt, READING)
 
 
 # Not now
