@@ -61,6 +61,7 @@ class ReadingSource:
         self._clock = clock
         self._turn = Turn()
         self._due = -math.inf
+        self._took = 0.0
         self._warned: set[str] = set()
         self._latest: MemoryReading | None = None
 
@@ -80,9 +81,7 @@ class ReadingSource:
             if line[0] is not mine:
                 return BUSY
             reading = self._system.read_current() if self._probe is None else self._ask(self._probe)
-            ended = self._clock()
-            if ended - begun > _LONG:
-                self._due = ended + min(_REST * (ended - begun), self._longest_rest)
+            self._rest(begun, self._clock())
             if isinstance(reading, MemoryReading):
                 reading = self._latest = self._limited(reading)
             return reading
@@ -98,6 +97,12 @@ class ReadingSource:
     def is_host(self) -> bool:
         """Whether the machine itself bound at the latest reading, and no limit that somebody set."""
         return self._latest is not None and self._latest.is_host
+
+    def _rest(self, begun: float, ended: float) -> None:
+        """Put the next reading off if the last two took long; a single one may have lost its CPU meanwhile."""
+        usual, self._took = min(self._took, ended - begun), ended - begun
+        if usual > _LONG:
+            self._due = ended + min(_REST * usual, self._longest_rest)
 
     def _limited(self, reading: MemoryReading) -> MemoryReading:
         if isinstance(self._limit, float):
