@@ -29,7 +29,7 @@ class PeakMeter:
     def start(self) -> bool:
         """Let the system forget the peak so far, and measure from here on.
 
-        Other readers of the process's peak (``VmHWM``, ``ru_maxrss``) see it restart too. Takes 50 µs.
+        Other readers of the process's peak (``VmHWM``, ``ru_maxrss``) see it restart too. Takes 20 µs.
 
         Returns:
             Whether that is possible here.

@@ -1,4 +1,4 @@
-"""Large blocks of memory that are used again: filling fresh pages takes two to three times as long.
+"""Large blocks of memory that are used again: filling fresh ones takes 1.5 to 3 times as long.
 
 Guarantees of this file:
 

@@ -299,6 +299,15 @@ def test_a_tensor_s_memory_is_free_when_its_last_view_is_gone() -> None:
     assert freed == [400, 200]
 
 
+def test_a_storage_that_is_made_anew_for_each_question_owns_nothing() -> None:
+    class Tensor(Sized):
+        def untyped_storage(self) -> Sized:
+            return Sized(self.nbytes)
+
+    tensor = Tensor(1000)
+    assert owners_of([tensor]) == [(tensor, 1000)]
+
+
 def test_images() -> None:
     image_module = pytest.importorskip("PIL.Image")
     image = image_module.new("RGB", (20, 10))
