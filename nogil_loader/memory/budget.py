@@ -108,12 +108,12 @@ class Budget:
 
     def fill(self, piece: Piece, nbytes: int, samples: int, reserved: int) -> None:
         """Note that a piece being loaded has grown, and what it may take now in all."""
-        before = piece.promised
+        filled = piece.filled
+        self.promised += max(0, reserved - filled - nbytes) - max(0, piece.reserved - filled)
         self._bytes[State.LOADING] += nbytes
-        piece.filled += nbytes
+        piece.filled = filled + nbytes
         piece.done += samples
         piece.reserved = reserved
-        self.promised += piece.promised - before
 
     def finish(self, piece: Piece, nbytes: int) -> None:
         """Note that a piece is loaded and takes ``nbytes``."""
@@ -202,12 +202,13 @@ class Budget:
         return dropped, excess
 
     def _move(self, piece: Piece, state: State) -> None:
+        before, filled = piece.state, piece.filled
         self.promised -= piece.promised
-        self._bytes[piece.state] -= piece.filled
-        self._counts[piece.state] -= 1
-        piece.state = state
-        self._bytes[state] += piece.filled
+        self._bytes[before] -= filled
+        self._bytes[state] += filled
+        self._counts[before] -= 1
         self._counts[state] += 1
+        piece.state = state
 
     def _resize(self, piece: Piece, nbytes: int) -> None:
         self._bytes[piece.state] += nbytes - piece.filled

@@ -31,7 +31,7 @@ class Shortage:
         needed: Bytes that they take, as far as is known.
         budget: Bytes that the loader may have in flight.
         limit: Bytes of the limit that binds.
-        used: Bytes used at that level.
+        used: Bytes used at that level, and promised to pieces that cannot be given up.
         ceiling: Bytes up to which a last piece would have been begun.
         held: Bytes in batches that the consumer has not let go of.
         source: Who set the limit.
@@ -109,8 +109,8 @@ class Event:
         rule: Why it changed.
         before: The old value.
         after: The new value.
-        used: Bytes used at that moment.
-        limit: Bytes of the limit at that moment.
+        used: Bytes used at that moment; 0 where nothing is known.
+        limit: Bytes of the limit at that moment; 0 where nothing is known.
         start: For ``"batch"``: which piece.
     """
 

@@ -165,12 +165,19 @@ class Estimate:
             self._swell = max(1.0, peak / samples, faded)
             self._knows_swell = True
 
-    def calibrate(self, peak: int, nbytes: int) -> None:
-        """Take in the peak of memory while one sample of ``nbytes`` bytes was loaded alone."""
-        if self._declared or nbytes <= 0:
+    def calibrate(self, peak: int, nbytes: int, largest: int | None = None) -> None:
+        """Take in the peak of memory while samples were loaded, one after the other and nothing else.
+
+        Args:
+            peak: The most bytes that were used for it.
+            nbytes: Bytes that the samples take.
+            largest: Bytes of the largest one; None where there was only one.
+        """
+        sample = nbytes if largest is None else largest
+        if self._declared or sample <= 0:
             return
         measured = self._measured
-        measured.append(max(0.0, (peak - nbytes) / nbytes))
+        measured.append(max(0.0, (peak - nbytes) / sample))
         self._scratch = _SAFETY * sorted(measured)[len(measured) // 2]
 
     def _take_in(self, seen: _Seen) -> None:
@@ -205,7 +212,7 @@ class Estimate:
 
     @property
     def wants_calibration(self) -> bool:
-        """Whether scratch should still be measured; later measurements are welcome, too."""
+        """Whether scratch should still be measured. Later measurements take the place of the earliest."""
         return not self._declared and len(self._measured) < _CALIBRATIONS
 
     def need(self, count: int, hints: Sequence[int] | None = None, *, loaded: int = 0) -> int | None:
@@ -216,12 +223,12 @@ class Estimate:
             hints: What the dataset says about each of them.
             loaded: Bytes of those that are loaded.
         """
-        if count == 0:
+        if count <= 0:
             batch = one = 0.0
         elif hints is not None:
             batch, one = self._corrected(hints), self._corrected((max(hints),))
         elif self._count:
-            batch, one = self._bound(count), self._bound(1)
+            batch, one = self._likely(count)
         else:
             return None
         return math.ceil(self._swell * (loaded + batch) + self._scratch * one)
@@ -260,8 +267,12 @@ class Estimate:
         # One hint that was wrong by a factor of a million must not make every sample look too large.
         return min(biased, sum(map(max, hints, repeat(self._largest()))))
 
-    def _bound(self, count: int) -> float:
-        seen = self._count
+    def _likely(self, count: int) -> tuple[float, float]:
+        """What so many samples, and one, rarely exceed."""
+        seen, largest = self._count, self._largest()
         mean = self._sum / seen
-        deviation = math.sqrt(max(0, seen * self._squares - self._sum * self._sum)) / seen
-        return min(count * self._largest(), count * mean + _DEVIATIONS * deviation * math.sqrt(count))
+        spread = seen * self._squares - self._sum * self._sum
+        if spread <= 0:
+            return count * mean, mean
+        spread = _DEVIATIONS * math.sqrt(spread) / seen
+        return min(count * largest, count * mean + spread * math.sqrt(count)), min(largest, mean + spread)

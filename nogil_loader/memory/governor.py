@@ -44,8 +44,8 @@ from nogil_loader.policies import MemoryPolicy
 _FIRST_SAMPLE = 1.0
 # All free pieces together take at most this part of what is left below the soft mark.
 _FREE_PART = 8
-# Bytes per second by which a neighbour fills memory: about 4 GB/s with each of two threads.
-_FILLING = 8e9
+# Bytes per second by which a neighbour fills memory, measured with one thread and with two.
+_FILLING = 4e9
 # An idle thread takes readings at most and at least so often, in seconds. A reading costs 20 µs.
 _SHORTEST, _LONGEST = 0.001, 0.5
 _GO_ON = Decision(Action.GO_ON)
@@ -215,24 +215,23 @@ class Governor:
         piece = budget.find(start, State.LOADING)
         if piece is None:
             return Decision(Action.REVOKED)
-        done = piece.done + len(sizes)
+        done, hints = piece.done + len(sizes), piece.hints
         if sizes:
-            estimate.learn_all(sizes, piece.hints and piece.hints[piece.done : done])
+            estimate.learn_all(sizes, hints and hints[piece.done : done])
             moves.end_stall()
-        loaded, rest = sum(sizes), max(0, piece.count - done)
-        hints = piece.hints and piece.hints[done : piece.count]
-        total = estimate.need(rest, hints, loaded=piece.filled + loaded) or 0
-        before, share = piece.reserved, self._throttle.share
+        loaded, rest, before = sum(sizes), piece.count - done, piece.reserved
+        total = estimate.need(rest, hints and hints[done : piece.count], loaded=piece.filled + loaded) or 0
         outgrown = total > before
         moves.grow(piece, loaded, len(sizes), total, now)
-        if outgrown and share is not None and moves.is_still_to_be_cut(piece):
+        share = self._throttle.share if outgrown else None
+        if share is not None and moves.is_still_to_be_cut(piece):
             budget.fill(piece, 0, 0, min(total, max(before, share)))  # there it will be cut
         if piece.condemned:
             if start != budget.first():
                 return moves.revoke(piece, now)
             piece.condemned = False  # it has become the first meanwhile
         level = self._level(now)
-        if level is None or not rest:
+        if level is None or rest <= 0:
             return _GO_ON
         if outgrown and moves.can_cut(piece) and piece.filled + self._shortfall.one(piece) > piece.reserved:
             return self._shortfall.cut(piece, "share", level, now)
@@ -276,7 +275,7 @@ class Governor:
         level = self._level(now)
         if level is None or self._budget.pieces_in_flight <= 1 or not self._moves.revocable:
             return _LONGEST
-        half = (level.hard - level.used) / (2.0 * _FILLING / 2.0)
+        half = (level.hard - level.used) / (2.0 * _FILLING)
         if half >= _LONGEST:
             return _LONGEST
         return max(_SHORTEST, min(half, self._policy.interval))

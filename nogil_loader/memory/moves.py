@@ -207,21 +207,18 @@ class Moves:
 
     def finish(self, piece: Piece, nbytes: int, now: float) -> None:
         """Note that a piece is loaded and takes ``nbytes`` now."""
-        self._change(nbytes - piece.filled, now)
+        self._gauge.grow(max(0, nbytes - piece.filled), now)
+        self._gauge.shrink(max(0, piece.filled - nbytes), now)
         self._budget.finish(piece, nbytes)
         self.peak = max(self.peak, self._budget.in_flight)
 
     def grow(self, piece: Piece, nbytes: int, samples: int, reserved: int, now: float) -> None:
         """Note that a piece has grown and may take so much in all."""
-        self._change(nbytes, now)
-        self._budget.fill(piece, nbytes, samples, reserved)
-        self.peak = max(self.peak, self._budget.in_flight)
-
-    def _change(self, nbytes: int, now: float) -> None:
-        if nbytes > 0:
-            self._gauge.grow(nbytes, now)
-        elif nbytes < 0:
-            self._gauge.shrink(-nbytes, now)
+        self._gauge.grow(nbytes, now)
+        budget = self._budget
+        budget.fill(piece, nbytes, samples, reserved)
+        if budget.in_flight > self.peak:
+            self.peak = budget.in_flight
 
     def _note(self, before: int, after: int, rule: str, level: Level, now: float, piece: Piece) -> None:
         self.events.append(Event(now, "batch", rule, before, after, level.used, level.limit, piece.start))

@@ -99,22 +99,21 @@ class Shortfall:
             level: Where memory stands.
             now: The time.
         """
-        moves, ranks = self._moves, self._budget.ranks
+        moves, budget, ranks = self._moves, self._budget, self._budget.ranks
         dropped: list[Piece] = []
         excess = self.excess(level) + ranks * need
-        if excess <= 0:
-            return moves.wait(RETRY)  # enough is on its way out
+        leaves = excess <= 0  # what is on its way out is enough
         for step in self._policy.order:
             if step != "batch":
                 excess = self._give_up(step, excess, now, dropped)
-                continue
-            room = (ranks * need - excess) // ranks
-            size = moves.part(piece, room)
-            if size < piece.count and moves.need(piece, size) <= room:
-                return moves.split(piece, size, "starved", level, now, dropped)
+            elif excess > 0:
+                room = (ranks * need - excess) // ranks
+                size = moves.part(piece, room)
+                if size < piece.count and moves.need(piece, size) <= room:
+                    return moves.split(piece, size, "starved", level, now, dropped)
         self._give_up("all", excess, now, dropped)
-        leaves = moves.revocable and self._budget.pieces_in_flight > 0
-        if dropped or (leaves and now - moves.begin_stall(now) < self._policy.stall):
+        leaves = leaves or bool(dropped) or (moves.revocable and budget.pieces_in_flight > 0)
+        if leaves and now - moves.begin_stall(now) < self._policy.stall:
             return moves.wait(RETRY, dropped)
         return self._load_last(piece, level, now)
 

@@ -118,17 +118,40 @@ def test_samples_that_were_said_to_be_empty_change_nothing_for_others() -> None:
     assert estimate.need(1, [200]) == 200
 
 
-def test_scratch_is_what_was_declared_else_the_largest_of_three_measurements_and_a_tenth() -> None:
+def test_scratch_is_what_was_declared_else_the_middle_of_three_measurements_and_a_tenth() -> None:
     declared = Estimate(scratch=2.0)
+    assert not declared.wants_calibration
     declared.calibrate(1000, 100)
     assert declared.need(1, [100]) == 300
-    measured = Estimate()
-    for peak in (150, 400, 100, 9900):
+    measured, needs = Estimate(), []
+    for peak in (200, 150, 400):
+        assert measured.wants_calibration
         measured.calibrate(peak, 100)
-    assert measured.need(1, [100]) == 100 + 330
+        needs.append(measured.need(1, [100]))
+    assert needs == [100 + 110, 100 + 110, 100 + 110], "the only one, the larger of two, the middle of three"
+    assert not measured.wants_calibration
     measured = Estimate()
     measured.calibrate(5, 0)
     assert measured.need(1, [100]) == 200, "an empty sample measures nothing"
+    assert measured.wants_calibration
+
+
+def test_a_measurement_that_another_thread_disturbed_changes_nothing_and_is_forgotten() -> None:
+    measured = Estimate()
+    for _ in range(3):
+        measured.calibrate(150, 100)
+    calm = measured.need(1, [100])
+    measured.calibrate(10**9, 100)
+    assert measured.need(1, [100]) == calm
+    for _ in range(3):
+        measured.calibrate(100, 100)
+    assert measured.need(1, [100]) == 100, "the latest three say that there is none"
+
+
+def test_scratch_that_was_measured_over_some_samples_is_that_of_the_largest() -> None:
+    measured = Estimate()
+    measured.calibrate(330 + 200, 330, 100)
+    assert measured.need(1, [100]) == 100 + 220
 
 
 def test_a_batch_that_is_collated_from_a_list_is_there_twice() -> None:
@@ -144,6 +167,55 @@ def test_batches_that_are_larger_than_their_samples_are_planned_larger() -> None
     for _ in range(300):
         estimate.learn_batch(100, 90)
     assert estimate.need(10) == 100
+
+
+def test_how_often_a_batch_is_there_is_guessed_until_one_was_seen() -> None:
+    estimate = taught([10] * 4, copies=2)
+    estimate.learn_batch(0, 0)
+    assert estimate.need(10) == 200
+    estimate.learn_batch(100, 100)  # a list of the samples, of which nothing is copied
+    assert estimate.need(10) == 100
+    estimate.learn_batch(100, 300)  # samples, and a batch that was padded to twice as much
+    assert estimate.need(10) == 300
+
+
+@given(st.lists(st.lists(st.integers(0, 10**9), max_size=40), min_size=1, max_size=60), st.integers(1, 64))
+def test_samples_that_are_told_together_teach_the_same_as_one_by_one(
+    reports: list[list[int]], count: int
+) -> None:
+    together, singly = Estimate(scratch=1.0), Estimate(scratch=1.0)
+    for sizes in reports:
+        hints = [size // 2 for size in sizes]
+        together.learn_all(sizes, hints)
+        for size, hint in zip(sizes, hints, strict=True):
+            singly.learn(size, hint)
+    if sum(map(len, reports)) <= 512:  # the window ends at whole reports
+        assert together.need(count) == singly.need(count)
+    assert (together.need(1, [10**6]) or 0) >= (singly.need(1, [10**6]) or 0)
+
+
+def test_pieces_of_which_only_the_sum_is_known_leave_hints_that_are_right_alone() -> None:
+    estimate = Estimate(scratch=0.0)
+    estimate.learn_mean(4, 1030, [1000, 10, 10, 10])
+    assert estimate.need(2, [10, 20]) == 30
+    assert estimate.need(1) == 257
+    estimate.learn_mean(0, 0)
+    assert estimate.need(1) == 257
+
+
+@given(SIZES, st.integers(1, 64))
+def test_a_bound_is_that_many_of_the_largest(sizes: list[int], count: int) -> None:
+    bound = taught(sizes, copies=2).bound(count)
+    assert bound == 2 * count * max(sizes[-512:])
+
+
+def test_a_bound_takes_hints_only_after_they_were_compared_and_never_below_the_usual() -> None:
+    estimate = Estimate(scratch=0.0)
+    assert estimate.bound(4) is None
+    assert estimate.bound(4, [10] * 4) is None
+    estimate.learn(100, 50)
+    assert estimate.bound(4, [500] * 4) == 2000, "larger than all that was seen: hints may be right about it"
+    assert estimate.bound(4, [1] * 4) == 400, "or wrong about samples that nobody looks at"
 
 
 class Sized:

@@ -21,7 +21,16 @@ GIB = 1 << 30
 class Bench:
     """A governor with a limit of 1000 MB (soft 850, hard 930) and samples of 10 MB, four to a piece."""
 
-    def __init__(self, *, workers: int = 2, capacity: int = 6, sharded: bool = False, **policy: Any) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int = 2,
+        capacity: int = 6,
+        sharded: bool = False,
+        revocable: bool = True,
+        ranks: int = 1,
+        **policy: Any,
+    ) -> None:
         self.now = 100.0
         self.limit = 1000 * MB
         self.estimate = Estimate(scratch=0.0)
@@ -31,6 +40,8 @@ class Bench:
             workers=workers,
             capacity=capacity,
             sharded=sharded,
+            revocable=revocable,
+            ranks=ranks,
         )
 
     def read(self, used: int) -> Decision:
@@ -584,3 +595,297 @@ def test_c23_a_limit_that_is_lowered_is_pressure_at_once_and_none_when_it_is_rai
         bench.now += 1.0
         bench.read(used)
     assert bench.admit(16, used).action is Action.ADMIT, "and batches are whole again"
+
+
+def test_nobody_waits_longer_than_a_second_for_the_first_sample() -> None:
+    """It may take longer, or be ready only when another worker's is."""
+    bench = Bench(capacity=6)
+    bench.read(100 * MB)
+    assert bench.governor.admit(0, 4, bench.now).action is Action.ADMIT
+    assert bench.governor.admit(4, 4, bench.now).action is Action.WAIT
+    bench.now += 1.1
+    bench.read(100 * MB)
+    for start in (4, 8):
+        assert bench.governor.admit(start, 4, bench.now).action is Action.ADMIT
+    decision = bench.progress(8, [300 * MB], 400 * MB)
+    assert (decision.action, decision.samples) == (Action.CUT, 1), "it is cut where it does not fit"
+
+
+def test_a_worker_that_waits_for_the_one_without_memory_is_passed_over_in_the_end() -> None:
+    """User code may make workers wait for each other: the one to be given up never comes to a boundary."""
+    bench = Bench(stall=2.0)
+    assert bench.admit(8, 680 * MB).action is Action.ADMIT
+    bench.governor.starved(4)
+    waited = 0.0
+    while bench.admit(4, 820 * MB, count=1).action is Action.WAIT:
+        bench.now += 0.005
+        waited += 0.005
+        assert waited < 3.0
+    assert bench.governor.statistics().last == 1
+    assert waited >= 1.9
+
+
+def test_the_patience_for_those_on_their_way_out_begins_anew_when_one_moves() -> None:
+    bench = Bench(stall=1.0, min_batch_size=1)
+    assert bench.admit(8, 680 * MB).action is Action.ADMIT
+    assert bench.admit(12, 680 * MB).action is Action.ADMIT
+    bench.governor.starved(4)
+    for _ in range(180):
+        assert bench.admit(4, 845 * MB, count=1).action is Action.WAIT
+        bench.now += 0.005
+    assert bench.progress(12, [10 * MB], 845 * MB).action is Action.REVOKED
+    for _ in range(180):
+        assert bench.admit(4, 845 * MB, count=1).action is Action.WAIT
+        bench.now += 0.005
+
+
+# Iterables
+
+
+def test_nothing_is_given_up_that_cannot_be_read_again() -> None:
+    bench = Bench(revocable=False, min_batch_size=4)
+    for start in (0, 4, 8):
+        bench.load(start, 100 * MB)
+    bench.admit(12, 220 * MB)
+    assert bench.read(960 * MB).revoke == ()
+    assert bench.governor.statistics().parked
+    waits = bench.progress(12, [10 * MB], 960 * MB)
+    assert (waits.action, waits.revoke) == (Action.WAIT, ()), "the consumer has pieces before it to take"
+    for start in (0, 4, 8):
+        bench.governor.delivered(start)
+    bench.governor.starved(12)
+    assert bench.progress(12, [], 960 * MB).action is Action.GO_ON, "and now it has none"
+    assert bench.governor.statistics().revoked == 0
+
+
+def test_what_outgrew_its_room_is_cut_where_it_cannot_be_read_again() -> None:
+    bench = Bench(revocable=False)
+    bench.load(0, 100 * MB)
+    assert bench.admit(4, 680 * MB).action is Action.ADMIT
+    decision = bench.progress(4, [45 * MB], 725 * MB)
+    assert (decision.action, decision.samples) == (Action.CUT, 1)
+
+
+def test_the_first_piece_of_an_iterable_does_not_wait_for_what_is_never_given_up() -> None:
+    bench = Bench(revocable=False)
+    bench.load(8, 100 * MB)  # with in_order=False it may have been read before
+    bench.governor.starved(4)
+    assert bench.admit(4, 845 * MB, count=1).relief
+    assert bench.admit(4, 845 * MB, count=1).action is Action.ADMIT
+    assert bench.governor.statistics().last == 1
+
+
+# Ranks
+
+
+def test_what_is_admitted_leaves_room_for_the_same_step_of_the_other_ranks() -> None:
+    bench = Bench(ranks=4, sharded=True)
+    assert bench.admit(0, 500 * MB).action is Action.ADMIT
+    assert bench.admit(4, 500 * MB).action is Action.ADMIT  # 500 + 4 · 80 = 820
+    assert bench.admit(8, 500 * MB).action is Action.WAIT
+    assert bench.governor.statistics().promised == 80 * MB
+
+
+def test_a_last_piece_counts_only_itself_and_memory_is_not_said_to_be_short() -> None:
+    bench = Bench(ranks=8, sharded=True)
+    assert bench.admit(0, 600 * MB).action is Action.WAIT, "40 · 8 = 320"
+    bench.governor.starved(0)
+    decision = bench.admit(0, 600 * MB)
+    assert (decision.action, decision.relief) == (Action.ADMIT, False)
+    assert bench.progress(0, [10 * MB], 610 * MB).action is Action.GO_ON
+
+
+def test_what_one_rank_gives_up_is_what_stands_in_its_way() -> None:
+    bench = Bench(ranks=2, capacity=8)
+    for start in (8, 12, 16):
+        bench.load(start, 100 * MB)
+    bench.governor.starved(4)
+    decision = bench.admit(4, 840 * MB, count=1)  # 10 too many
+    assert (decision.action, decision.revoke) == (Action.WAIT, (16,))
+
+
+# Free pieces
+
+
+def plentiful(**details: Any) -> Bench:
+    """A machine with memory to spare, whose sizes are known."""
+    bench = Bench(**details)
+    bench.estimate.learn(MB)
+    bench.read(50 * MB)
+    return bench
+
+
+def test_free_pieces_take_an_eighth_of_what_is_left_and_half_of_what_is_between_the_marks() -> None:
+    assert plentiful(capacity=4).governor.allowance(100.0) == 40 * MB // 4
+    bench = plentiful(capacity=4)
+    bench.read(650 * MB)
+    assert bench.governor.allowance(bench.now) == 200 * MB // 8 // 4
+    bench.admit(0, 650 * MB)
+    assert bench.governor.allowance(bench.now) == 160 * MB // 8 // 4
+    assert plentiful(capacity=4, ranks=2).governor.allowance(100.0) == 40 * MB // 4 // 2
+
+
+def test_no_piece_is_free_where_memory_is_not_plentiful() -> None:
+    assert Bench().governor.allowance(100.0) == 0, "nothing is known"
+    bench = plentiful()
+    assert bench.governor.allowance(bench.now + 1.0) == 0, "the reading is old"
+    for second in range(100):
+        bench.governor.observe(None, bench.now + second / 10)
+    assert bench.governor.allowance(bench.now + 10.0) == 0, "and says nothing new"
+    bench.now += 10.0
+    assert bench.admit(0, 845 * MB, count=1).action is Action.WAIT
+    bench.read(100 * MB)
+    assert bench.governor.allowance(bench.now) == 0, "a piece was refused"
+    bench.load(0, 100 * MB, count=1)
+    assert bench.governor.allowance(bench.now) > 0
+    bench.read(940 * MB)
+    assert bench.governor.allowance(bench.now) == 0, "parked"
+    bench.now += 0.1
+    bench.read(100 * MB)
+    assert not bench.governor.statistics().parked
+    assert bench.governor.allowance(bench.now) == 0, "fewer pieces in flight than there could be"
+    for _ in range(30):
+        bench.now += 0.5
+        bench.read(100 * MB)
+    assert bench.governor.allowance(bench.now) > 0
+
+
+def test_a_consumer_that_is_faster_than_the_loader_does_not_end_the_freedom() -> None:
+    bench = plentiful()
+    bench.admit(0, 50 * MB)
+    bench.governor.starved(0)
+    assert bench.governor.allowance(bench.now) > 0
+
+
+def test_a_free_piece_teaches_its_mean_and_changes_nothing_else() -> None:
+    bench = plentiful()
+    before = bench.governor.statistics()
+    bench.governor.saw(10, 40 * MB)
+    assert bench.governor.bound(5) == 20 * MB
+    assert bench.governor.statistics() == before
+
+
+def test_what_the_consumer_holds_of_free_pieces_is_on_the_book_until_it_lets_go() -> None:
+    bench = plentiful()
+    bench.governor.delivered(0, 30 * MB)
+    bench.governor.delivered(4, 0)
+    assert bench.governor.statistics().held == 30 * MB
+    bench.governor.released(4, MB, bench.now)
+    bench.governor.released(0, 10 * MB, bench.now)
+    assert bench.governor.statistics().held == 20 * MB
+    bench.governor.released(0, 40 * MB, bench.now)
+    assert bench.governor.statistics().held == 0
+    bench.governor.released(0, 40 * MB, bench.now)
+    assert bench.governor.statistics().held == 0
+    bench.now += 1.0
+    assert bench.governor.statistics().used == 50 * MB, "what was never counted is not taken away either"
+
+
+def test_a_piece_that_was_refused_and_loaded_freely_all_the_same_stands_in_nobody_s_way() -> None:
+    for nbytes in (0, 10 * MB):
+        bench = plentiful()
+        assert bench.admit(0, 845 * MB, count=1).action is Action.WAIT
+        bench.governor.delivered(0, nbytes)
+        assert bench.governor.statistics().held == nbytes
+        assert bench.admit(4, 100 * MB, count=1).action is Action.ADMIT
+
+
+def test_batches_that_are_smaller_than_their_samples_do_not_add_up_where_nothing_is_read_any_more() -> None:
+    bench = Bench()
+    bench.read(100 * MB)
+    for start in range(0, 400, 4):
+        bench.now += 1.0
+        bench.governor.observe(None, bench.now)
+        assert bench.governor.admit(start, 4, bench.now, [10 * MB] * 4).action is Action.ADMIT
+        bench.governor.progress(start, [10 * MB] * 3, bench.now)
+        bench.governor.finished(start, 5 * MB, bench.now, peak=45 * MB)
+        bench.governor.delivered(start)
+        for _ in range(5):
+            bench.governor.released(start, MB, bench.now)
+    bench.now += 1.0
+    assert bench.governor.statistics().used == 100 * MB
+
+
+def test_a_batch_that_is_collated_promises_what_will_be_there_at_once() -> None:
+    bench = Bench()
+    bench.read(100 * MB)
+    bench.governor.admit(0, 4, bench.now)
+    bench.governor.finished(0, 40 * MB, bench.now, peak=80 * MB)
+    bench.governor.delivered(0)
+    bench.governor.admit(4, 4, bench.now)
+    assert bench.governor.statistics().promised == 80 * MB
+    assert bench.progress(4, [10 * MB] * 4, 140 * MB).action is Action.GO_ON
+    assert bench.governor.statistics().promised == 40 * MB, "the arrays are still to be made"
+
+
+# Refusals
+
+
+def test_a_refusal_halves_what_may_be_in_flight_once_a_second_and_calm_gives_it_back() -> None:
+    bench = Bench(workers=1, capacity=8)
+    seen = []
+    for _ in range(5):
+        assert bench.admit(0, 100 * MB).action is Action.ADMIT
+        bench.governor.refused(0, bench.now)
+        seen.append(bench.governor.statistics().in_flight_allowed)
+        bench.now += 0.4
+    assert seen == [4, 4, 4, 2, 2]
+    assert [(event.allowance, event.rule, event.after) for event in bench.governor.events] == [
+        ("in_flight", "refused", 4),
+        ("in_flight", "refused", 2),
+    ]
+    assert bench.governor.statistics().in_flight == 0, "off the book"
+    for _ in range(8):
+        bench.now += 1.0
+        bench.read(100 * MB)
+    assert bench.governor.statistics().in_flight_allowed == 8
+    assert {event.rule for event in list(bench.governor.events)[2:]} == {"calm"}
+
+
+def test_a_refusal_counts_although_nothing_is_known_about_memory() -> None:
+    bench = Bench(workers=1, capacity=4)
+    bench.governor.admit(0, 4, bench.now)
+    bench.governor.refused(0, bench.now)
+    assert bench.governor.admit(0, 2, bench.now).action is Action.ADMIT
+    assert bench.governor.admit(2, 2, bench.now).action is Action.ADMIT
+    assert bench.governor.admit(4, 2, bench.now).action is Action.WAIT
+    for _ in range(5):
+        bench.now += 1.0
+        bench.governor.observe(None, bench.now)
+    assert bench.governor.admit(4, 2, bench.now).action is Action.ADMIT
+    assert [event.limit for event in bench.governor.events] == [0, 0, 0]
+
+
+# Who looks when nobody else does
+
+
+def test_an_idle_thread_looks_the_sooner_the_less_is_left_and_the_more_can_be_given_up() -> None:
+    bench = Bench(capacity=6)
+    bench.limit = 100 * 10**9
+    assert bench.governor.patience(bench.now) == 0.5
+    for start in (0, 4):
+        bench.load(start, 10**9, sample=10**9)
+    waits = []
+    for used in (10e9, 90e9, 97.5e9, 97.9e9, 97.995e9):  # the hard mark is 2 GB below the limit
+        bench.read(int(used))
+        waits.append(bench.governor.patience(bench.now))
+    assert waits[:2] == [0.5, 0.5]
+    assert waits[2] == bench.governor._policy.interval
+    assert waits[2] > waits[3] > waits[4] == 0.001
+    bench.governor.delivered(0)
+    assert bench.governor.patience(bench.now) == 0.5, "the first piece is never given up"
+
+
+# Out of order
+
+
+def test_with_batches_in_any_order_the_earliest_that_is_not_loaded_has_the_right_of_way() -> None:
+    bench = Bench(capacity=8)
+    bench.load(0, 600 * MB)
+    bench.load(8, 640 * MB)
+    bench.governor.delivered(8)
+    bench.governor.starved(4)  # 0 is ready, but so the consumer might say just before it is
+    decision = bench.admit(4, 840 * MB, count=2)
+    assert (decision.action, decision.revoke) == (Action.WAIT, (0,))
+    bench.governor.delivered(0)  # too late: it was given up
+    assert bench.governor.statistics().ready == 0

@@ -125,3 +125,25 @@ def test_a_step_is_one_piece_per_calm_second_where_there_are_few() -> None:
         throttle.observe(calm, 750_000, False, 1.0 + tenth / 10)
         seen.append(throttle.in_flight)
     assert seen == [3] * 10 + [4] * 10 + [5] * 10 + [6] * 15
+
+
+def test_use_that_flutters_around_the_edge_of_an_eighth_is_told_once() -> None:
+    ticks = Ticks()
+    ticks.tick(0.2)
+    flutter = [ticks.tick(0.45 + (0.0001 if tick % 2 else -0.0001)) for tick in range(30)]
+    assert [(event.before, event.after) for events in flutter for event in events] == [(6, 4)]
+
+
+def test_a_refusal_halves_once_a_second_and_the_calm_begins_anew() -> None:
+    ticks = Ticks()
+    ticks.tick(0.2)
+    (event,) = ticks.throttle.refuse(None, 10.0)
+    assert (event.rule, event.before, event.after, event.used, event.limit) == ("refused", 32, 16, 0, 0)
+    assert ticks.throttle.refuse(None, 10.9) == []
+    assert ticks.throttle.observe_nothing(11.8) == [], "calm for 0.9 s"
+    (event,) = ticks.throttle.observe_nothing(11.9)
+    assert (event.rule, event.before, event.after) == ("calm", 16, 20)
+    assert not ticks.throttle.is_full
+    for second in range(3):
+        ticks.throttle.observe_nothing(12.9 + second)
+    assert ticks.throttle.is_full

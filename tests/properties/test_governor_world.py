@@ -200,6 +200,26 @@ def test_c19_two_ranks_of_which_one_is_short_of_memory_make_the_same_steps() -> 
     assert world.governor.statistics().waits > 0, "the second rank was under no pressure"
 
 
+def test_small_pieces_are_loaded_without_a_question_where_memory_is_plentiful() -> None:
+    for revocable in (True, False):
+        setting = Setting([MB // 10] * 400, free=True, revocable=revocable, workers=4, limit=10_000 * MB)
+        world = World(setting, random.Random(2))
+        world.run(100_000)
+        assert sum(world.delivered) == 400
+        asked, free = world.asked
+        assert free > 40 > asked, "but for the first ones, which showed how large samples are"
+
+
+def test_a_consumer_that_keeps_every_free_batch_gets_the_numbers_and_no_more_memory_than_there_is() -> None:
+    setting = Setting([MB] * 2000, batch=4, free=True, keep=-1, pause=0.0, limit=1000 * MB)
+    world = World(setting, random.Random(2))
+    world.run(200_000)
+    assert world.asked[1] > 50
+    assert world.most_used <= setting.limit
+    assert world.shortage is not None
+    assert world.shortage.held > 800 * MB
+
+
 def test_c18_shrinking_drops_no_sample_of_the_batches_that_drop_last_keeps() -> None:
     """100 samples in batches of 32 without the last 4: the 96 arrive, in smaller pieces."""
     world = World(Setting([3 * MB] * 96, batch=32, limit=100 * MB), random.Random(1))
