@@ -28,7 +28,7 @@ from nogil_loader.errors import (
     WorkerTimeoutError,
 )
 from nogil_loader.loader import DataLoader
-from nogil_loader.policies import FailurePolicy
+from nogil_loader.policies import FailurePolicy, MemoryPolicy
 from nogil_loader.resilient import resilient
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "MapDataset",
     "Mapper",
     "MemoryBudgetError",
+    "MemoryPolicy",
     "Photographs",
     "ResumeError",
     "Sampled",

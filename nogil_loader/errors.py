@@ -257,3 +257,36 @@ class MemoryBudgetError(MemoryError, LoaderError):  # in this order MemoryError.
         self.budget = budget
         self.limit = limit
         self.source = source
+
+    @classmethod
+    def refused(
+        cls,
+        *,
+        index: Hashable,
+        samples: int,
+        during: str,
+        refusal: str,
+        needed: int | None,
+        budget: int,
+        limit: int | None,
+        used: int,
+        held: int,
+        source: str,
+    ) -> MemoryBudgetError:
+        """Return the error for a sample, or a batch that must stay whole, for which the system gave no memory."""
+        what = f"sample {describe_index(index)}" if samples == 1 else f"a batch of {samples} samples"
+        where = f" in {during}" if during else ""
+        known = (
+            ""
+            if limit is None
+            else f" {used / 1e6:,.1f} of {limit / 1e6:,.1f} MB are in use ({source}), of which"
+        )
+        return cls(
+            f"there is no memory for {what}{where}, not even with nothing else being loaded: {refusal}.{known} "
+            f"{held / 1e6:,.1f} MB are in batches that the consumer holds.\n  what to do: make the samples "
+            f"smaller, let go of batches before asking for the next one, or raise the limit.",
+            needed=needed,
+            budget=budget,
+            limit=limit,
+            source=source,
+        )

@@ -29,7 +29,7 @@ from nogil_loader.engine.threaded import ThreadCrew
 from nogil_loader.errors import DeadWorkerError, LoaderError, copy_without_traceback
 from nogil_loader.fixed import Fixed
 from nogil_loader.plan import LoaderState
-from nogil_loader.policies import FailurePolicy
+from nogil_loader.policies import FailurePolicy, MemoryPolicy
 
 
 class DataLoader(Fixed, Iterable[Any]):
@@ -67,7 +67,9 @@ class DataLoader(Fixed, Iterable[Any]):
         output: ``"torch"`` turns arrays into tensors without a copy, ``"numpy"`` tensors into arrays;
             ``"auto"`` keeps what the samples have. A user's ``collate_fn`` decides itself.
         on_failure: ``"raise"``, ``"rebuild"``, ``"skip"`` or a `FailurePolicy`.
-        memory: ``"auto"`` or ``"off"``; limits are not available yet.
+        memory: How much of it may be used: ``"auto"`` for what the container or machine has, bytes
+            (``"4GiB"``), a share of what there is (``0.8``), ``"off"``, or a `MemoryPolicy`. When it gets short,
+            fewer batches are loaded ahead, then fewer at once, then smaller ones.
         shard: Not available yet.
         isolation: ``"thread"``; ``"process"`` is not available yet.
         clone_dataset: True gives every worker its own deep copy of the dataset, a callable from worker id to
@@ -107,7 +109,7 @@ class DataLoader(Fixed, Iterable[Any]):
         transform: Any = None,
         output: str = "auto",
         on_failure: FailurePolicy | str = "raise",
-        memory: Any = "auto",
+        memory: MemoryPolicy | str | float = "auto",
         shard: Any = None,
         isolation: str = "thread",
         clone_dataset: bool | Callable[[int], Any] = False,
@@ -119,7 +121,6 @@ class DataLoader(Fixed, Iterable[Any]):
         options.check_choice("output", output, ("auto", "numpy", "torch"), later=("jax",))
         options.check_choice("isolation", isolation, ("thread",), later=("process",))
         options.refuse_for_now("transform", transform, (None,))
-        options.refuse_for_now("memory", memory, ("auto", "off"))
         options.refuse_for_now("shard", shard, (None,))
         options.warn_meaningless(multiprocessing_context, pin_memory_device)
 
@@ -133,6 +134,7 @@ class DataLoader(Fixed, Iterable[Any]):
         self.persistent_workers = as_flag("persistent_workers", persistent_workers)
         self.in_order = as_flag("in_order", in_order)
         self.failure_policy = FailurePolicy.of(on_failure)
+        self.memory_policy = MemoryPolicy.of(memory)
         self.seed, self._seed_given = options.resolve_seed(seed, generator)
         self._source: TicketSource = resolve_source(
             dataset,
@@ -166,6 +168,7 @@ class DataLoader(Fixed, Iterable[Any]):
             self.timeout,
             self.persistent_workers,
         )
+        self._provisions = options.resolve_memory(self.memory_policy, self._source, self.collate_fn)
         self._lock = threading.Lock()
         self._epochs = Epochs()
         self._skipped: list[SkipRecord] = []
@@ -209,8 +212,15 @@ class DataLoader(Fixed, Iterable[Any]):
         )
         workers = self.num_workers
         capacity = workers * (self.prefetch_factor + 1) if workers else 1
+        provisions = self._provisions
         run = EpochRun(
-            ledger, self.failure_policy, seed=self.seed, epoch=epoch, capacity=capacity, workers=workers
+            ledger,
+            self.failure_policy,
+            seed=self.seed,
+            epoch=epoch,
+            capacity=capacity,
+            workers=workers,
+            rations=None if provisions is None else provisions.rations(workers=workers, capacity=capacity),
         )
         current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)

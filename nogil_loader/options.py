@@ -12,8 +12,11 @@ from nogil_loader.checks import as_count
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
 from nogil_loader.engine.cpus import available_cpus
+from nogil_loader.engine.provisions import Provisions
+from nogil_loader.engine.source import PlanningSource, TicketSource
 from nogil_loader.errors import describe
 from nogil_loader.notices import warn
+from nogil_loader.policies import MemoryPolicy
 
 MAX_SEED = 2**64 - 1
 
@@ -159,6 +162,19 @@ def resolve_collate(collate_fn: Any, *, single: bool) -> Callable[[Any], Any] | 
     if collate_fn is not None or single:
         return collate_fn  # type: ignore[no-any-return]
     return DefaultCollate()
+
+
+def resolve_memory(
+    policy: MemoryPolicy | None, source: TicketSource, collate: Callable[[Any], Any] | None
+) -> Provisions | None:
+    """Return what is asked for memory, None for ``memory="off"``."""
+    if policy is None:
+        return None
+    # Only plain stacking writes each sample into its place; the others have all samples before they make a batch.
+    stacks = type(collate) is DefaultCollate and not collate.per_key
+    in_place = stacks or source.single
+    rereadable = isinstance(source, PlanningSource)
+    return Provisions(policy, copies=1 if in_place and rereadable else 2, rereadable=rereadable)
 
 
 def _either(choices: tuple[str, ...]) -> str:

@@ -119,6 +119,8 @@ class MemoryPolicy:
         interval: Longest time between two readings, in seconds.
         stall: Seconds for which the consumer may wait for memory that does not become free, before
             `MemoryBudgetError`.
+        tune_malloc: Have the C library (glibc) give large blocks back to the system as soon as they are free. It
+            holds for the whole process, and is only done where a limit below the machine's memory was found.
         probe: Called without arguments for a `MemoryReading`; None for what the operating system says.
 
     Raises:
@@ -136,6 +138,7 @@ class MemoryPolicy:
     scratch: float | None = None
     interval: float = 0.05
     stall: float = 30.0
+    tune_malloc: bool = True
     probe: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -148,6 +151,7 @@ class MemoryPolicy:
             "min_workers": as_count("MemoryPolicy.min_workers", self.min_workers, least=1),
             "interval": _as_positive("MemoryPolicy.interval", self.interval),
             "stall": _as_positive("MemoryPolicy.stall", self.stall),
+            "tune_malloc": as_flag("MemoryPolicy.tune_malloc", self.tune_malloc),
         }
         if self.fixed_batch_size is not None:
             checked["fixed_batch_size"] = as_flag("MemoryPolicy.fixed_batch_size", self.fixed_batch_size)

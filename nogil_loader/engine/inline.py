@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
-from nogil_loader.engine.outcome import Failure, Loaded
+from nogil_loader.engine.outcome import Failure, GivenBack, Loaded
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Kitchen, Recipe
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.ticket import Verdict
+from nogil_loader.memory.relief import relieve
 
 INLINE_WORKER = 0
 
@@ -53,16 +53,21 @@ class InlineCrew:
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)
             return
-        outcome = self._context.run(self._kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER)
+        kitchen = self._kitchen
+        if not self._context.run(run.may_load, lease, kitchen.hints):
+            return
+        outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, lease.watch)
         if isinstance(outcome, Loaded):
-            run.finish(lease, outcome.batch)
+            run.finish(lease, outcome)
+        elif isinstance(outcome, GivenBack):
+            run.release(lease)
         elif outcome.cause is not None and issubclass(type(outcome.cause), KeyboardInterrupt):
             # Ctrl-C is meant for the program, which is what runs here; the ticket stays to be loaded.
             run.release(lease)
             raise outcome.cause
-        elif run.fail(lease, outcome) is Verdict.RETRY:
+        elif run.fail(lease, outcome, final=outcome.kind == "shortage") is Verdict.RETRY:
             del outcome
-            gc.collect()
+            relieve()
 
     def _start_up(self) -> None:
         try:

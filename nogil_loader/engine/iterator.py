@@ -199,8 +199,12 @@ class LoaderIterator(Iterator[Any]):
         self._crew.retire(_LAST_WORDS, keep=keep)
         self._on_end = _nobody
 
-    def _death(self, failed: Failed) -> DeadWorkerError:
+    def _death(self, failed: Failed) -> LoaderError:
         failure, ticket = failed.failure, failed.ticket
+        if failure.kind == "shortage" and isinstance(failure.cause, LoaderError):
+            return failure.cause  # it has the numbers; no worker died of it
+        if failure.is_memory and ticket is not None and ticket.keys and self._run.rations is not None:
+            return self._run.rations.exhausted(failure, ticket)
         details: dict[str, Any] = {
             "worker_id": failure.worker_id,
             "cause": failure.cause,

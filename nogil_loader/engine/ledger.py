@@ -18,27 +18,25 @@ import heapq
 from dataclasses import replace
 from typing import Any
 
+from nogil_loader.engine.account import Account
 from nogil_loader.engine.allowance import Allowance
-from nogil_loader.engine.outcome import Failure, SkipRecord
+from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded, SkipRecord, Weight
 from nogil_loader.engine.ticket import (
     Emptied,
     Entry,
     Failed,
     Lease,
     Planned,
-    Progress,
     Ready,
     Ticket,
     Verdict,
 )
-from nogil_loader.errors import LoaderError
 from nogil_loader.plan import Received
 from nogil_loader.policies import FailurePolicy
 
 # A MemoryError is met by freeing memory and trying again before it counts as a failure of the batch. Twice,
 # because the first retry may coincide with another worker's peak.
 MEMORY_RETRIES = 2
-
 
 #: What `Ledger.peek` returns when all that was planned has been delivered or skipped.
 END = object()
@@ -55,6 +53,9 @@ class Ledger:
         in_order: Deliver in plan order. Otherwise whatever is ready first.
         total: Samples of the whole epoch where known; a share in ``policy.skip`` refers to it.
         records: Where the records of skipped samples go when their batch is delivered.
+
+    Attributes:
+        account: What was planned, and what the consumer has of it.
     """
 
     def __init__(
@@ -68,14 +69,12 @@ class Ledger:
         records: list[SkipRecord] | None = None,
     ) -> None:
         self.received = Received() if received is None else received
-        self._before = Received(self.received.prefix, self.received.ahead)
-        self._reach = self.received.prefix
-        self._batches = 0
         self._policy = policy
         self._in_order = in_order
         self._allowance = Allowance(
             policy, epoch=epoch, total=total, records=[] if records is None else records
         )
+        self.account = Account(self.received, self._allowance)
         self._entries: dict[int, Entry] = {}
         self._hints: list[int] = []
         self._finished: list[int] = []
@@ -91,7 +90,7 @@ class Ledger:
         if self._forgotten or ticket.start in self._entries or ticket.start in self.received:
             return
         heapq.heappush(self._hints, ticket.start)
-        self._reach = max(self._reach, ticket.start + ticket.span)
+        self.account.plan(ticket.start + ticket.span)
         self._entries[ticket.start] = Planned(ticket)
 
     def end_plan(self) -> None:
@@ -126,40 +125,73 @@ class Ledger:
             heapq.heappop(hints)
         return None
 
-    def finish(self, lease: Lease, batch: Any) -> bool:
-        """Hand in a batch; False when the lease is void and the batch has to be thrown away."""
-        ticket = lease.ticket
-        if self._entries.get(ticket.start) is not lease:
+    def holds(self, lease: Lease) -> bool:
+        """Whether a lease is still good."""
+        return self._entries.get(lease.ticket.start) is lease
+
+    def finish(self, lease: Lease, loaded: Loaded, weight: Weight = UNWEIGHED) -> bool:
+        """Hand in a batch; False when the lease is void and the batch has to be thrown away.
+
+        If it has only the first samples of the ticket, the others are planned again.
+        """
+        if not self.holds(lease):
             return False
+        ticket, rest = lease.ticket, None
+        if loaded.part is not None and loaded.part < len(ticket.keys):
+            ticket, rest = ticket.cut(loaded.part)
+            heapq.heappush(self._hints, rest.start)
+        if ticket.samples is not None:
+            ticket = replace(ticket, samples=None)  # the batch has them now, or copies of them
         if not self._in_order:
             self._finished.append(ticket.start)
-        self._entries[ticket.start] = Ready(ticket, batch)
+        ready = Ready(ticket, loaded.batch, weight)
+        if rest is None:
+            self._entries[ticket.start] = ready
+        else:
+            self._entries.update({ticket.start: ready, rest.start: Planned(rest)})
         return True
 
-    def fail(self, lease: Lease, failure: Failure, *, final: bool = False) -> Verdict:
+    def revoke(self, start: int) -> Ready | None:
+        """Plan a ticket again whose batch nobody has taken yet; return what is to be dropped."""
+        entry = self._entries.get(start)
+        if type(entry) is not Ready:
+            return None
+        self._plan_again(entry.ticket)
+        return entry
+
+    def fail(self, lease: Lease, failure: Failure, *, final: bool = False, divide: bool = False) -> Verdict:
         """Hand in a failure and learn what follows from it.
+
+        Where memory ran out, the worker is not to blame: the ticket is tried again, in halves if that does not
+        help.
 
         Args:
             lease: What the worker was loading.
             failure: What went wrong.
             final: No further attempt is possible, whatever the policy says.
+            divide: The ticket may be divided.
         """
-        ticket = lease.ticket
-        if self._entries.get(ticket.start) is not lease:
+        if not self.holds(lease):
             return Verdict.STALE
+        ticket = lease.ticket
         if final:
             return self._give_up(ticket, failure, "")
-        if failure.is_memory and ticket.memory_retries < MEMORY_RETRIES:
-            self._plan_again(replace(ticket, memory_retries=ticket.memory_retries + 1))
-            return Verdict.RETRY
-        if ticket.rebuilds < self._policy.rebuild:
+        if failure.is_memory:
+            divide = divide and len(ticket.keys) > 1
+            if ticket.memory_retries < (1 if divide else MEMORY_RETRIES):
+                self._plan_again(replace(ticket, memory_retries=ticket.memory_retries + 1))
+                return Verdict.RETRY
+            if divide:
+                self.split(lease, len(ticket.keys) // 2)
+                return Verdict.RETRY
+        elif ticket.rebuilds < self._policy.rebuild:
             self._plan_again(replace(ticket, rebuilds=ticket.rebuilds + 1))
             return Verdict.REBUILD
         return self._skip(ticket, failure)
 
     def release(self, lease: Lease) -> None:
         """Take a lease back without blame, as when the consumer interrupts an inline load."""
-        if self._entries.get(lease.ticket.start) is lease:
+        if self.holds(lease):
             self._plan_again(lease.ticket)
 
     def leases_of(self, worker: Any) -> list[Lease]:
@@ -175,7 +207,7 @@ class Ledger:
             raise ValueError(
                 f"offset={offset}: a ticket of {len(ticket.keys)} samples is cut from 1 to the last"
             )
-        if self._entries.get(ticket.start) is not lease:
+        if not self.holds(lease):
             return False
         head, tail = ticket.cut(offset)
         heapq.heappush(self._hints, head.start)
@@ -210,7 +242,7 @@ class Ledger:
         if self._ended:
             self._sweep()
         if self._complete:
-            self._audit()
+            self.account.audit()
             return END
         return None
 
@@ -220,25 +252,18 @@ class Ledger:
         if ticket.skips:
             self._allowance.settle(ticket)
         if type(entry) is Ready:
-            self._batches += 1
+            self.account.deliver()
         # This store is the delivery. What comes before it may be off by one, what comes after is swept up.
         self.received.add(ticket.start, ticket.start + ticket.span, ticket.planned_keys())
         self._entries.pop(ticket.start, None)
 
     @property
-    def planned(self) -> int:
-        """Samples planned so far, without those received before."""
-        return (
-            self._reach
-            - self._before.prefix
-            - sum(min(stop, self._reach) - start for start, stop in self._before.ahead if start < self._reach)
-        )
-
-    @property
-    def progress(self) -> Progress:
-        """What the consumer has of this epoch, without what it received before."""
-        skipped = self._allowance.spent
-        return Progress(self.received.count - self._before.count - skipped, skipped, self._batches)
+    def awaited(self) -> int | None:
+        """Where the earliest ticket begins that has to be loaded before the consumer can go on."""
+        if self._in_order:
+            return self.received.prefix
+        loading = (start for start, entry in self._entries.items() if type(entry) in (Planned, Lease))
+        return min(loading, default=None)
 
     @property
     def deliverable(self) -> bool:
@@ -331,11 +356,3 @@ class Ledger:
         for start, entry in list(self._entries.items()):
             if start in self.received and type(entry) is not Failed:
                 self._entries.pop(start, None)
-
-    def _audit(self) -> None:
-        done = self.progress
-        if self.planned != done.delivered + done.skipped:
-            raise LoaderError(
-                f"the epoch does not add up: {self.planned} samples were planned, {done.delivered} delivered, "
-                f"{done.skipped} skipped; please report this as a defect"
-            )

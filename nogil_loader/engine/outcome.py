@@ -4,19 +4,50 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from nogil_loader.errors import describe, describe_exception
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A batch, ready for the consumer."""
+class Loaded(NamedTuple):
+    """A batch, ready for the consumer.
+
+    Attributes:
+        batch: What it gets.
+        part: With how many of the ticket's samples, if these are not all.
+        raw: The batch before it was handed over to another framework, in whose objects its memory cannot be
+            recognised.
+        samples: What it was collated from, where they were all there at the same time.
+    """
 
     batch: Any
+    part: int | None = None
+    raw: Any = None
+    samples: list[Any] | None = None
+
+
+class Weight(NamedTuple):
+    """What a batch takes.
+
+    Attributes:
+        nbytes: Bytes of the batch; 0 where nobody wants to know.
+        peak: Bytes that existed of it at most while it was made.
+        owners: The objects whose end shows that nobody uses it any more, with the bytes of each.
+    """
+
+    nbytes: int = 0
+    peak: int = 0
+    owners: Sequence[tuple[Any, int]] = ()
+
+
+UNWEIGHED = Weight()
+
+
+class GivenBack(NamedTuple):
+    """Nothing was loaded, because memory is needed elsewhere: the ticket is to be planned again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +57,8 @@ class Failure:
     Attributes:
         worker_id: The worker; ``"reader"`` for the thread that reads an iterable.
         cause: The exception, None when the thread was gone without a word.
-        kind: ``"raised"``; ``"vanished"`` (the thread is gone); ``"stuck"`` (no progress for the timeout).
+        kind: ``"raised"``; ``"vanished"`` (the thread is gone); ``"stuck"`` (no progress for the timeout);
+            ``"shortage"`` (there is no memory to try it with; ``cause`` has the numbers).
         during: What the worker was doing.
         offset: Which of the ticket's samples failed, None when that is not known.
         index: The failing sample's key where there is one without a ticket (reader), else None.
@@ -36,7 +68,7 @@ class Failure:
 
     worker_id: int | str
     cause: BaseException | None = None
-    kind: Literal["raised", "vanished", "stuck"] = "raised"
+    kind: Literal["raised", "vanished", "stuck", "shortage"] = "raised"
     during: str = ""
     offset: int | None = None
     index: Hashable = None
@@ -56,7 +88,7 @@ class Failure:
         return "no progress within the timeout" if self.kind == "stuck" else "the thread ended without a word"
 
 
-Outcome = Loaded | Failure
+Outcome = Loaded | GivenBack | Failure
 
 _TRACEBACK: Any = BaseException.__traceback__
 _CAUSE: Any = BaseException.__cause__

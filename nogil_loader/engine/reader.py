@@ -14,10 +14,12 @@ import weakref
 
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
+from nogil_loader.engine.rations import Permit
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.stream import StreamSource
+from nogil_loader.engine.watch import Halt
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.memory.reading import read_memory
 from nogil_loader.policies import FailurePolicy
@@ -46,14 +48,32 @@ class Reading:
         self._tried_at = -1
 
     def step(self) -> None:
-        """Read and plan one ticket. What the iterable raises passes through."""
-        ticket = self.source.read()
+        """Read and plan one ticket, if there is memory for it. What the iterable raises passes through."""
+        source, rations = self.source, self.run.rations
+        permit = Permit(source.wanted)
+        if rations is not None:
+            permit = rations.ask_to_read(self.run, source.position, source.wanted)
+            if permit.failure is not None:
+                self.fail(permit.failure, final=True)
+                return
+            if not permit.samples:
+                return
+        ticket = None
+        try:
+            ticket = source.read(permit.samples, permit.watch)
+        except Halt as halt:
+            if isinstance(halt.outcome, Failure):
+                self.fail(halt.outcome, final=True)
+            return
+        finally:
+            if permit.watch is not None:
+                permit.watch.end(0 if ticket is None else ticket.span)
         if ticket is None:
             self.run.end_plan()
             self.done = True
             return
         self.run.plan(ticket)
-        self.source.advance(ticket)
+        source.advance(ticket)
 
     def fail(self, failure: Failure, *, final: bool = False) -> None:
         """Open the iterable anew if the policy allows another attempt at this position, or end the plan here."""

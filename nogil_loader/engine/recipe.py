@@ -16,8 +16,11 @@ from nogil_loader.data.protocols import batched_fetch, fetch_list, is_map_style
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
 from nogil_loader.engine.scope import SampleScope
 from nogil_loader.engine.ticket import Ticket
+from nogil_loader.engine.watch import Halt, Watch
 from nogil_loader.errors import CollateError
+from nogil_loader.memory.estimate import Hints
 from nogil_loader.memory.reading import read_memory
+from nogil_loader.memory.weigh import size_of
 
 FETCH = "fetch"
 COLLATE = "collate"
@@ -48,6 +51,7 @@ class Kitchen:
 
     def __init__(self, recipe: Recipe, dataset: Any) -> None:
         self.dataset = dataset
+        self.hints = Hints(dataset)
         self._collate = recipe.collate
         self._convert = recipe.convert
         self._single = recipe.single
@@ -59,13 +63,21 @@ class Kitchen:
         self._fetch_many = batched_fetch(dataset) if map_style and self._stream is None else None
         self._slots = recipe.collate if isinstance(recipe.collate, DefaultCollate) else None
 
-    def attempt(self, ticket: Ticket, scope: SampleScope, worker_id: int) -> Outcome:
+    def attempt(
+        self, ticket: Ticket, scope: SampleScope, worker_id: int, watch: Watch | None = None
+    ) -> Outcome:
         """Load a ticket; whatever is raised on the way comes back as a value.
 
-        ``scope`` is the one that is current in the context of the call.
+        Args:
+            ticket: What to load.
+            scope: The one that is current in the context of the call.
+            worker_id: For a failure.
+            watch: Told about each sample; it may end the batch early or have it dropped.
         """
         try:
-            return Loaded(self._load(ticket, scope))
+            return self._load(ticket, scope, watch)
+        except Halt as halt:
+            return halt.outcome
         except BaseException as error:  # noqa: BLE001 - whatever ends a worker has to become an outcome
             return Failure(
                 worker_id=worker_id,
@@ -77,36 +89,47 @@ class Kitchen:
         finally:
             scope.leave_samples("")
 
-    def _load(self, ticket: Ticket, scope: SampleScope) -> Any:
+    def _load(self, ticket: Ticket, scope: SampleScope, watch: Watch | None) -> Loaded:
         if ticket.isolate:
             self._try_each_alone(ticket, scope)
+        count = len(ticket.keys)
+        samples: list[Any] | None = None
         if self._single:
             batch = self._load_single(ticket, scope)
-        elif ticket.samples is not None:
-            batch = self._collate_read(ticket, ticket.samples, scope)
-        elif self._slots is not None and self._take is not None:
-            scope.stage = FETCH
-            try:
-                batch = self._take(ticket.keys)
-            except Exception:
-                self._try_each_alone(ticket, scope)  # to name the sample; reading an array twice does no harm
-                raise
-        elif self._fetch_many is not None:
-            scope.stage = FETCH
-            samples = fetch_list(self.dataset, self._fetch_many, ticket.keys)
-            batch = self._collate_read(ticket, samples, scope)
-        elif self._slots is not None:
-            batch = self._fill_slots(self._slots, ticket.keys, scope)
+        elif ticket.samples is None and self._take is not None:
+            batch = self._take_rows(self._take, ticket, scope, watch)
+        elif ticket.samples is None and self._fetch_many is None and self._slots is not None:
+            batch, count = self._fill_slots(self._slots, ticket.keys, scope, watch)
         else:
-            batch = self._collate_read(ticket, self._fetch_each(ticket.keys, scope), scope)
+            samples = self._samples_of(ticket, scope, watch)
+            count = len(samples)
+            batch = self._collate_read(ticket.keys[:count], samples, scope)
+        raw = batch
         if self._convert is not None:
             scope.leave_samples(CONVERT)
             batch = self._convert(batch)
-        return batch
+        if watch is None and ticket.samples is None:
+            samples = None  # nobody asks
+        return Loaded(batch, None if count == len(ticket.keys) else count, raw, samples)
 
-    def _fill_slots(self, collate: DefaultCollate, keys: list[Any], scope: SampleScope) -> Any:
+    def _take_rows(
+        self, take: Callable[[Any], Any], ticket: Ticket, scope: SampleScope, watch: Watch | None
+    ) -> Any:
+        scope.stage = FETCH
+        try:
+            if watch is not None and not watch.known:
+                watch.enough(size_of(take(ticket.keys[:1])))
+            return take(ticket.keys)
+        except Exception:
+            self._try_each_alone(ticket, scope)  # to name the sample; reading an array twice does no harm
+            raise
+
+    def _fill_slots(
+        self, collate: DefaultCollate, keys: list[Any], scope: SampleScope, watch: Watch | None
+    ) -> tuple[Any, int]:
         dataset, stream = self.dataset, self._open_stream(keys, scope)
         slots: Slots | None = None
+        count = len(keys)
         for offset, key in enumerate(keys):
             scope.offset = offset
             scope.key = key
@@ -118,12 +141,31 @@ class Kitchen:
                 slots = collate.begin(sample, keys)
                 put = slots.put
             put(sample, offset)
+            if watch is not None and watch.enough(size_of(sample)):
+                count = offset + 1
+                break
             del sample  # not to be held while the next one is made
         scope.leave_samples(COLLATE)
         assert slots is not None  # a ticket has at least one key
-        return slots.finish(len(keys))
+        return slots.finish(count), count
 
-    def _fetch_each(self, keys: list[Any], scope: SampleScope) -> list[Any]:
+    def _samples_of(self, ticket: Ticket, scope: SampleScope, watch: Watch | None) -> list[Any]:
+        """The samples of a ticket, all of them or the first ones, in a list that nobody else has."""
+        if ticket.samples is not None:
+            return list(ticket.samples)  # they are needed again if this fails
+        if self._fetch_many is None:
+            return self._fetch_each(ticket.keys, scope, watch)
+        scope.stage = FETCH
+        samples: list[Any] = []
+        keys = ticket.keys
+        if watch is not None and not watch.known:
+            samples = fetch_list(self.dataset, self._fetch_many, keys[:1])
+            keys = keys[1:]
+            if watch.enough(size_of(samples)) or not keys:
+                return samples
+        return samples + fetch_list(self.dataset, self._fetch_many, keys)
+
+    def _fetch_each(self, keys: list[Any], scope: SampleScope, watch: Watch | None = None) -> list[Any]:
         dataset, stream = self.dataset, self._open_stream(keys, scope)
         samples = []
         for offset, key in enumerate(keys):
@@ -131,6 +173,8 @@ class Kitchen:
             scope.key = key
             scope.generator = None
             samples.append(dataset[key] if stream is None else next(stream))
+            if watch is not None and watch.enough(size_of(samples[-1])):
+                break
         return samples
 
     def _open_stream(self, keys: list[Any], scope: SampleScope) -> Iterator[Any] | None:
@@ -138,13 +182,12 @@ class Kitchen:
         scope.stage = FETCH
         return None if self._stream is None else iter(self._stream(keys))
 
-    def _collate_read(self, ticket: Ticket, samples: list[Any], scope: SampleScope) -> Any:
+    def _collate_read(self, keys: list[Any], samples: list[Any], scope: SampleScope) -> Any:
         scope.leave_samples(COLLATE)
         if self._slots is not None:
-            return self._slots.collate(samples, ticket.keys)
+            return self._slots.collate(samples, keys)
         assert self._collate is not None
-        # A copy where the ticket itself holds the samples, since they are needed again if this fails.
-        return self._collate(list(samples) if samples is ticket.samples else samples)
+        return self._collate(samples)
 
     def _load_single(self, ticket: Ticket, scope: SampleScope) -> Any:
         samples = self._fetch_each(ticket.keys, scope) if ticket.samples is None else ticket.samples

@@ -17,14 +17,18 @@ import threading
 from collections import Counter
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nogil_loader.engine.ledger import Ledger
-from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded
 from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.policies import FailurePolicy
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.rations import Rations
+    from nogil_loader.memory.estimate import Hints
 
 # How long the consumer waits before it checks that whoever it waits for is alive. Death without a word is
 # noticed within this time.
@@ -44,11 +48,25 @@ class EpochRun:
         epoch: The epoch's number.
         capacity: Tickets that may exist at a time.
         workers: Threads that may wait for tickets.
+        rations: Whom threads ask for memory; None if nobody.
+
+    Attributes:
+        lock: Around everything that concerns the ledger, or the ledger and the governor.
     """
 
     def __init__(
-        self, ledger: Ledger, policy: FailurePolicy, *, seed: int, epoch: int, capacity: int, workers: int
+        self,
+        ledger: Ledger,
+        policy: FailurePolicy,
+        *,
+        seed: int,
+        epoch: int,
+        capacity: int,
+        workers: int,
+        rations: Rations | None = None,
     ) -> None:
+        self.lock = threading.Lock()
+        self.rations = rations
         self.seed = seed
         self.epoch = epoch
         self.capacity = capacity
@@ -63,7 +81,6 @@ class EpochRun:
         self.abandoned = 0
         self._ledger = ledger
         self._policy = policy
-        self._lock = threading.Lock()
         self._tickets: SimpleQueue[None] = SimpleQueue()
         self._news: SimpleQueue[None] = SimpleQueue()
         self._room: SimpleQueue[None] = SimpleQueue()
@@ -75,19 +92,19 @@ class EpochRun:
 
     def plan(self, ticket: Ticket) -> None:
         """Take in a ticket and wake a worker for it."""
-        with self._lock:
+        with self.lock:
             self._ledger.plan(ticket)
         self._tickets.put(None)
 
     def end_plan(self) -> None:
         """Note that nothing more is planned."""
-        with self._lock:
+        with self.lock:
             self._ledger.end_plan()
         self._news.put(None)
 
     def fail_plan(self, start: int, number: int, failure: Failure) -> None:
         """Note that the plan breaks off at position ``start``; what was planned before is delivered first."""
-        with self._lock:
+        with self.lock:
             self._ledger.fail_plan(start, number, failure)
         self._news.put(None)
 
@@ -107,38 +124,75 @@ class EpochRun:
 
     def wait_for_ticket(self) -> bool:
         """Wait up to ``IDLE_STEP`` seconds for something to load; False when the time was up."""
-        return _wait(self._tickets, IDLE_STEP)
+        rations = self.rations
+        if rations is None:
+            return _wait(self._tickets, IDLE_STEP)
+        woken = _wait(self._tickets, min(IDLE_STEP, rations.patience))
+        if not woken:
+            rations.look(self)
+        return woken
+
+    def wake_worker(self) -> None:
+        """Let a worker look for a ticket that was planned again."""
+        self._tickets.put(None)
 
     def lease(self, worker: Any) -> Lease | None:
         """Get the next ticket for ``worker``, or None when there is none."""
         if self.closed:
             return None
-        with self._lock:
+        with self.lock:
             return self._ledger.lease(worker)
 
-    def finish(self, lease: Lease, batch: Any) -> bool:
+    def may_load(self, lease: Lease, hints: Hints) -> bool:
+        """Whether there is memory for a ticket. If not, it was given back, and some time has been waited."""
+        return self.rations is None or self.rations.ask(self, lease, hints)
+
+    def finish(self, lease: Lease, loaded: Loaded) -> bool:
         """Hand in a batch; False when it came too late and was thrown away."""
-        with self._lock:
-            if self.closed or not self._ledger.finish(lease, batch):
+        rations = self.rations
+        weight = UNWEIGHED if rations is None else rations.weigh(loaded)
+        with self.lock:
+            if self.closed or not self._ledger.holds(lease):
                 return False
+            if rations is not None:
+                rations.finished(lease.ticket, weight)
+            self._ledger.finish(lease, loaded, weight)
             if self._barren_deaths:
                 self._barren_deaths.clear()
             ring = self._consumer_waits and self._ledger.deliverable
             if ring:
                 self._consumer_waits = False
+        if loaded.part is not None:
+            self.wake_worker()  # the rest of it is planned again
         if ring:
             self._news.put(None)
         return True
 
     def fail(self, lease: Lease, failure: Failure, *, final: bool = False) -> Verdict:
         """Hand in a failure and learn what follows from it."""
-        with self._lock:
-            if self.closed:
+        rations, ticket = self.rations, lease.ticket
+        with self.lock:
+            if self.closed or not self._ledger.holds(lease):
                 return Verdict.STALE
-            verdict = self._ledger.fail(lease, failure, final=final)
-        if verdict is not Verdict.STALE:
-            self._after(verdict)
+            if rations is None:
+                verdict = self._ledger.fail(lease, failure, final=final)
+            else:
+                verdict = self._ledger.fail(lease, failure, final=final, divide=rations.divisible)
+                if failure.is_memory and not final:
+                    rations.refused(ticket)
+                else:
+                    rations.withdrawn(ticket)
+        if verdict is Verdict.RETRY:
+            self.wake_worker()  # it may have become two
+        self._after(verdict)
         return verdict
+
+    def split(self, lease: Lease, samples: int) -> None:
+        """Plan a ticket as two, the first with so many samples."""
+        with self.lock:
+            self._ledger.split(lease, samples)
+        self.wake_worker()
+        self.wake_worker()
 
     def fail_outside_ticket(self, failure: Failure, *, final: bool = False) -> Verdict:
         """Report a death that no ticket was lost with: at start-up, or while idle.
@@ -146,7 +200,7 @@ class EpochRun:
         Each place among the workers may be rebuilt as often in a row as the policy allows for one ticket; a
         batch in between shows that it helps, and starts the counts anew.
         """
-        with self._lock:
+        with self.lock:
             if self.closed:
                 return Verdict.STALE
             if self._barren_deaths[failure.worker_id] < self._policy.rebuild and not final:
@@ -158,15 +212,16 @@ class EpochRun:
         self._after(verdict)
         return verdict
 
-    def release(self, lease: Lease) -> None:
-        """Take a lease back without blame."""
-        with self._lock:
+    def release(self, lease: Lease, *, quietly: bool = False) -> None:
+        """Take a lease back without blame; ``quietly``, for a caller that wakes somebody later."""
+        with self.lock:
             self._ledger.release(lease)
-        self._tickets.put(None)
+        if not quietly:
+            self.wake_worker()
 
     def leases_of(self, worker: Any) -> list[Lease]:
         """What ``worker`` holds."""
-        with self._lock:
+        with self.lock:
             return self._ledger.leases_of(worker)
 
     def _after(self, verdict: Verdict) -> None:
@@ -181,14 +236,18 @@ class EpochRun:
 
     def peek(self) -> Ready | Emptied | Failed | object | None:
         """The next batch, failure or END; None when there is nothing yet, after which ``wait`` may be called."""
-        with self._lock:
+        with self.lock:
             item = self._ledger.peek()
             self._consumer_waits = item is None
+            if item is None and self.rations is not None:
+                self.rations.starved(self._ledger.awaited)
         return item
 
     def deliver(self, item: Ready | Emptied) -> None:
         """Note that the consumer has what ``peek`` returned."""
-        with self._lock:
+        with self.lock:
+            if self.rations is not None and type(item) is Ready:
+                self.rations.delivered(item)
             self._ledger.deliver(item)
         if self._reader_waits:
             self._room.put(None)
@@ -213,22 +272,25 @@ class EpochRun:
 
     def statistics(self, workers_alive: int = 0) -> Statistics:
         """A snapshot of the epoch."""
-        done = self._ledger.progress
+        done = self._ledger.account.progress
         return Statistics(
             epoch=self.epoch,
-            planned=self._ledger.planned,
+            planned=self._ledger.account.planned,
             delivered=done.delivered,
             skipped=done.skipped,
             batches=done.batches,
             rebuilds=self.rebuilds,
             abandoned=self.abandoned,
             workers_alive=workers_alive,
+            memory=None if self.rations is None else self.rations.statistics(),
         )
 
     def close(self) -> None:
         """End the run and drop what was not delivered; safe from any thread, signal handler or finaliser."""
         self.closed = True
         self._ledger.forget()
+        if self.rations is not None:
+            self.rations.close(self._workers + 2)  # the reader and the consumer beside them
         self.context = Context()
         # A worker that has left may have taken one of these with it.
         for _ in range(self._workers + self.rebuilds):

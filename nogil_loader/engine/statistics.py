@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nogil_loader.memory.decision import MemoryStatistics
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -31,6 +33,7 @@ class Statistics:
         rebuilds: How often a worker was rebuilt.
         abandoned: How many stuck threads were given up on.
         workers_alive: Workers alive now; 0 with ``num_workers=0`` and after the end.
+        memory: What the memory governor knows and did; None with ``memory="off"``.
     """
 
     epoch: int = 0
@@ -41,6 +44,7 @@ class Statistics:
     rebuilds: int = 0
     abandoned: int = 0
     workers_alive: int = 0
+    memory: MemoryStatistics | None = None
 
     @property
     def restarts(self) -> int:

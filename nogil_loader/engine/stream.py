@@ -14,7 +14,9 @@ from types import FunctionType
 from typing import Any
 
 from nogil_loader.engine.ticket import Ticket
+from nogil_loader.engine.watch import Watch
 from nogil_loader.errors import DatasetError, describe_exception
+from nogil_loader.memory.weigh import size_of
 
 _NOTHING: Any = object()
 
@@ -72,7 +74,7 @@ class StreamSource:
         self.read_samples = 0
         self.used_up = False
         self._dataset = dataset
-        self._size = 1 if batch_size is None else batch_size
+        self._size = self._left = 1 if batch_size is None else batch_size
         self._drop_last = drop_last
         self._memory = memory
         self._iterator: Iterator[Any] | None = None
@@ -80,13 +82,24 @@ class StreamSource:
         self._closed = False
         self._again = False
 
-    def read(self) -> Ticket | None:
-        """Read the next ticket, None at the end. What user code raises passes through; see ``reopen``."""
+    @property
+    def wanted(self) -> int:
+        """How many samples are missing to a whole batch."""
+        return self._left
+
+    def read(self, count: int | None = None, watch: Watch | None = None) -> Ticket | None:
+        """Read the next ticket, None at the end. What user code raises passes through; see ``reopen``.
+
+        Args:
+            count: Samples at most, where memory does not allow for ``wanted``. The rest of the batch comes next.
+            watch: Told about each sample; it may end the ticket early.
+        """
         if self.ended or self._closed:
             return None
         iterator = self._open() if self._iterator is None else self._iterator
+        size = self._left if count is None else min(count, self._left)
         samples: list[Any] = []
-        while len(samples) < self._size:
+        while len(samples) < size:
             self.at = self.position + len(samples)
             sample = next(iterator, _NOTHING)
             if sample is _NOTHING:
@@ -98,8 +111,10 @@ class StreamSource:
                 break
             samples.append(sample)
             self._memory.gave_samples = True
+            if watch is not None and watch.enough(size_of(sample)):
+                break
         self.at = None
-        if not samples or (self._drop_last and len(samples) < self._size):
+        if not samples or (self._drop_last and self.ended and len(samples) < self._left):
             return None
         keys = list(range(self.position, self.position + len(samples)))
         return Ticket(self.number, self.position, len(samples), keys, samples)
@@ -107,7 +122,10 @@ class StreamSource:
     def advance(self, ticket: Ticket) -> None:
         """Note that the ticket is planned; until then ``read`` would bring the same samples again."""
         self.position = ticket.start + ticket.span
-        self.number = ticket.number + 1
+        self._left -= ticket.span
+        if self._left <= 0:
+            self._left = self._size
+            self.number = ticket.number + 1
 
     def reopen(self, why: BaseException | None = None) -> None:
         """Drop the iterator, so that the next ``read`` opens the iterable anew and reads up to ``position``.

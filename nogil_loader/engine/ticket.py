@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.outcome import UNWEIGHED, Failure, Weight
 
 
 class Skip(NamedTuple):
@@ -113,11 +113,12 @@ class Lease:
     is told so, and the outcome is thrown away.
     """
 
-    __slots__ = ("ticket", "worker")
+    __slots__ = ("ticket", "watch", "worker")
 
     def __init__(self, ticket: Ticket, worker: Any) -> None:
         self.ticket = ticket
         self.worker = worker
+        self.watch: Any = None  # how the worker reports to the governor, if it has to
 
 
 class Ready(NamedTuple):
@@ -125,6 +126,7 @@ class Ready(NamedTuple):
 
     ticket: Ticket
     batch: Any
+    weight: Weight = UNWEIGHED
 
 
 class Emptied(NamedTuple):

@@ -9,7 +9,6 @@ more is collected with its idle threads, in whatever circles it is referred to (
 from __future__ import annotations
 
 import functools
-import gc
 import itertools
 import os
 import threading
@@ -18,7 +17,7 @@ import weakref
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from nogil_loader.engine.outcome import Loaded
+from nogil_loader.engine.outcome import GivenBack, Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
@@ -26,6 +25,7 @@ from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, cu
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.ticket import Lease, Verdict
 from nogil_loader.errors import DeadWorkerError
+from nogil_loader.memory.relief import relieve
 
 if TYPE_CHECKING:
     from nogil_loader.engine.pool import WorkerPool
@@ -172,19 +172,25 @@ class Worker:
             return kitchen is not None
         self.leased += 1
         self.lease = lease
+        if not run.may_load(lease, kitchen.hints):
+            self.lease = None
+            return not self.abandoned
         token = current_worker.set(self._info)
-        outcome = kitchen.attempt(lease.ticket, scope, self.id)
+        outcome = kitchen.attempt(lease.ticket, scope, self.id, lease.watch)
         current_worker.reset(token)
         if os.getpid() != run.pid:
             return False  # the child of a fork in user code that came back here; there is nobody it works for
         self.lease = None
         if isinstance(outcome, Loaded):
-            kept = run.finish(lease, outcome.batch)
-            return not self.abandoned and (kept or run.closed)
-        verdict = run.fail(lease, outcome)
+            run.finish(lease, outcome)
+            return not self.abandoned
+        if isinstance(outcome, GivenBack):
+            run.release(lease)
+            return not self.abandoned
+        verdict = run.fail(lease, outcome, final=outcome.kind == "shortage")
         if verdict is Verdict.RETRY:
             del outcome
-            gc.collect()
+            relieve()
             return True
         pool = self.pool
         if verdict is Verdict.REBUILD and pool is not None:

@@ -148,6 +148,7 @@ class MemoryStatistics:
         parks: How often use went above the hard mark.
         last: How many were loaded alone, above the soft mark.
         reliefs: How often garbage collection was asked for.
+        events: The latest changes of what may be loaded, with their reasons, the oldest first.
     """
 
     limit: int | None
@@ -169,3 +170,4 @@ class MemoryStatistics:
     parks: int
     last: int
     reliefs: int
+    events: tuple[Event, ...] = ()

@@ -115,8 +115,8 @@ class Governor:
         """Note that the consumer waits for the piece at ``head``, or for any: then it is the earliest unloaded."""
         self._budget.head = head
 
-    def finished(self, start: int, nbytes: int, now: float, *, peak: int | None = None) -> None:
-        """Note that a piece, or what is left of it after a cut, is loaded.
+    def finished(self, start: int, nbytes: int, now: float, *, peak: int | None = None) -> bool:
+        """Note that a piece, or what is left of it after a cut, is loaded; False for one that is not on the book.
 
         Args:
             start: The piece.
@@ -127,7 +127,7 @@ class Governor:
         """
         piece = self._budget.find(start, State.LOADING)
         if piece is None:
-            return
+            return False
         estimate, unseen = self._estimate, piece.count - piece.done
         peak = nbytes if peak is None else max(peak, nbytes)
         samples = piece.filled
@@ -137,6 +137,13 @@ class Governor:
         estimate.learn_batch(samples, peak)
         self._moves.finish(piece, nbytes, now)
         self._throttle.count_whole()
+        return True
+
+    def shorten(self, start: int, count: int) -> None:
+        """Note that a piece being read has only ``count`` samples, because there are no more."""
+        piece = self._budget.find(start, State.LOADING)
+        if piece is not None:
+            piece.count = count
 
     def saw(self, count: int, nbytes: int, hints: Sequence[int] | None = None) -> None:
         """Note that a free piece of ``count`` samples took ``nbytes``. Nothing but the estimate changes."""
@@ -172,8 +179,19 @@ class Governor:
 
     # What is asked
 
-    def admit(self, start: int, count: int, now: float, hints: Sequence[int] | None = None) -> Decision:
-        """Ask to load ``count`` samples from position ``start`` on: ADMIT, WAIT, PRESPLIT or FAIL."""
+    def admit(
+        self,
+        start: int,
+        count: int,
+        now: float,
+        hints: Sequence[int] | None = None,
+        *,
+        alone: bool = False,
+    ) -> Decision:
+        """Ask to load ``count`` samples from position ``start`` on: ADMIT, WAIT, PRESPLIT or FAIL.
+
+        With ``alone``, for a piece whose memory was refused, nothing else may be in flight.
+        """
         budget, moves, throttle = self._budget, self._moves, self._throttle
         piece = budget.register(start, count, hints)
         need = self._estimate.need(count, hints)
@@ -188,6 +206,8 @@ class Governor:
         if level is None:
             return moves.load(piece, need or 0)
         starved = budget.head == start
+        if alone and budget.pieces_in_flight:
+            return self._shortfall.clear(now) if starved else moves.wait()
         if not starved and self._gauge.is_stale(now):
             return moves.wait()
         if need is None:
@@ -279,6 +299,11 @@ class Governor:
         if half >= _LONGEST:
             return _LONGEST
         return max(_SHORTEST, min(half, self._policy.interval))
+
+    @property
+    def loads_alone(self) -> bool:
+        """Whether a single piece is being loaded."""
+        return self._budget.count(State.LOADING) == 1
 
     @property
     def events(self) -> deque[Event]:

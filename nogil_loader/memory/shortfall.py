@@ -12,6 +12,7 @@ Guarantees of this file:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from nogil_loader.memory.budget import Budget, Piece, State
@@ -116,6 +117,12 @@ class Shortfall:
         if leaves and now - moves.begin_stall(now) < self._policy.stall:
             return moves.wait(RETRY, dropped)
         return self._load_last(piece, level, now)
+
+    def clear(self, now: float) -> Decision:
+        """Give up all that is in flight beside a piece that the consumer waits for."""
+        moves = self._moves
+        dropped, _ = moves.give_up(sys.maxsize, ALL, now)
+        return moves.wait(RETRY, dropped)
 
     def _load_last(self, piece: Piece, level: Level, now: float) -> Decision:
         """What to do when nothing is left to be given up."""

@@ -12,7 +12,7 @@ import pytest
 
 from nogil_loader.engine import ledger as ledger_module
 from nogil_loader.engine.ledger import END, MEMORY_RETRIES, Ledger
-from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.outcome import Failure, Loaded
 from nogil_loader.engine.ticket import Emptied, Failed, Ready, Ticket, Verdict
 from nogil_loader.errors import LoaderError
 from nogil_loader.policies import FailurePolicy
@@ -45,7 +45,7 @@ def finish_all(book: Ledger, worker: str = "w") -> list[Any]:
     while True:
         lease = book.lease(worker)
         if lease is not None:
-            book.finish(lease, list(lease.ticket.keys))
+            book.finish(lease, Loaded(list(lease.ticket.keys)))
         item = take(book)
         if isinstance(item, Ready):
             came.append(item.batch)
@@ -72,11 +72,11 @@ def test_a_late_result_is_refused_whatever_happened_to_the_ticket_meanwhile() ->
     stuck = book.lease("a")
     assert stuck is not None
     book.fail(stuck, Failure(0, kind="stuck", offset=0))
-    assert not book.finish(stuck, "late")
+    assert not book.finish(stuck, Loaded("late"))
     fresh = book.lease("b")
     assert fresh is not None
-    assert book.finish(fresh, "good")
-    assert not book.finish(stuck, "later")
+    assert book.finish(fresh, Loaded("good"))
+    assert not book.finish(stuck, Loaded("later"))
     assert take(book) == Ready(fresh.ticket, "good")
 
 
@@ -88,7 +88,7 @@ def test_nothing_behind_a_fatal_failure_is_loaded_but_everything_before_it_is_de
     assert book.fail(second, BAD) is Verdict.FATAL
     assert book.lease("c") is None
     assert take(book) is None
-    book.finish(first, "first")
+    book.finish(first, Loaded("first"))
     assert take(book) == Ready(first.ticket, "first")
     assert isinstance(take(book), Failed)
     assert isinstance(take(book), Failed)
@@ -116,7 +116,7 @@ def test_a_sample_that_cannot_be_blamed_is_looked_for_before_it_is_skipped() -> 
     assert lease.ticket.isolate
     assert book.fail(lease, BAD) is Verdict.REBUILD
     assert finish_all(book) == [[0, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], END]
-    assert book.progress.skipped == 1
+    assert book.account.progress.skipped == 1
 
 
 def test_a_ticket_whose_samples_are_all_skipped_makes_no_batch_and_no_gap() -> None:
@@ -157,7 +157,7 @@ def test_the_audit_raises_if_the_account_does_not_add_up() -> None:
     book = planned(tickets=2)
     lease = book.lease("a")
     assert lease is not None
-    book.finish(lease, "batch")
+    book.finish(lease, Loaded("batch"))
     assert isinstance(take(book), Ready)
     book._entries.clear()  # as if the second ticket had been lost
     with pytest.raises(LoaderError, match="does not add up"):
@@ -171,7 +171,7 @@ def test_g3_unordered_delivery_gives_the_good_batches_before_the_failure() -> No
     assert second is not None
     assert third is not None
     book.fail(first, BAD)
-    book.finish(third, "third")
+    book.finish(third, Loaded("third"))
     assert take(book) == Ready(third.ticket, "third")
     assert isinstance(take(book), Failed)
 
@@ -218,7 +218,23 @@ def lease_by_the_doomed(book: Ledger) -> Any:
 
 def finish_by_the_doomed(book: Ledger) -> Any:
     (lease,) = book.leases_of("doomed")
-    return book.finish(lease, list(lease.ticket.keys))
+    return book.finish(lease, Loaded(list(lease.ticket.keys)))
+
+
+def finish_a_part_by_the_doomed(book: Ledger) -> Any:
+    (lease,) = book.leases_of("doomed")
+    return book.finish(lease, Loaded(lease.ticket.keys[:1], part=1))
+
+
+def run_out_of_memory_by_the_doomed(book: Ledger) -> Any:
+    (lease,) = book.leases_of("doomed")
+    return book.fail(lease, Failure(0, MemoryError()), divide=True)
+
+
+def finish_and_revoke_by_the_doomed(book: Ledger) -> Any:
+    (lease,) = book.leases_of("doomed")
+    book.finish(lease, Loaded(list(lease.ticket.keys)))
+    return book.revoke(lease.ticket.start)
 
 
 def fail_by_the_doomed(book: Ledger) -> Any:
@@ -241,6 +257,9 @@ def release_by_the_doomed(book: Ledger) -> Any:
     [
         (lease_by_the_doomed, False),
         (finish_by_the_doomed, True),
+        (finish_a_part_by_the_doomed, True),
+        (finish_and_revoke_by_the_doomed, True),
+        (run_out_of_memory_by_the_doomed, True),
         (fail_by_the_doomed, True),
         (split_by_the_doomed, True),
         (release_by_the_doomed, True),
@@ -274,7 +293,7 @@ def test_g1_a_consumer_interrupted_at_any_line_loses_and_repeats_nothing() -> No
         book = planned()
         lease = book.lease("w")
         assert lease is not None
-        book.finish(lease, list(lease.ticket.keys))
+        book.finish(lease, Loaded(list(lease.ticket.keys)))
         taken: list[Any] = []
         killed = killed_at(line_number, functools.partial(take_into, taken, book))
         *rest, ending = finish_all(book)

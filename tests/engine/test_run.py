@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nogil_loader.engine.ledger import END, Ledger
-from nogil_loader.engine.outcome import Failure
+from nogil_loader.engine.outcome import Failure, Loaded
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
@@ -93,12 +93,12 @@ def test_a_ticket_is_leased_in_order_and_delivered_in_order() -> None:
     leases = [leased(run, name) for name in "abc"]
     assert run.lease("d") is None
     assert [lease.ticket.number for lease in leases] == [0, 1, 2]
-    assert run.finish(leases[1], "one")
+    assert run.finish(leases[1], Loaded("one"))
     assert take(run) is None
-    assert run.finish(leases[0], "zero")
+    assert run.finish(leases[0], Loaded("zero"))
     assert [receive(run).batch for _ in range(2)] == ["zero", "one"]
     assert take(run) is None
-    assert run.finish(leases[2], "two")
+    assert run.finish(leases[2], Loaded("two"))
     assert isinstance(take(run), Ready)
     assert take(run) is END
     done = run.statistics(2)
@@ -108,7 +108,7 @@ def test_a_ticket_is_leased_in_order_and_delivered_in_order() -> None:
 def test_room_is_what_capacity_leaves_and_a_delivery_makes_some() -> None:
     run = make(tickets=2, capacity=2)
     assert not run.has_room
-    run.finish(leased(run), "batch")
+    run.finish(leased(run), Loaded("batch"))
     assert not run.has_room
     take(run)
     assert run.has_room
@@ -131,8 +131,8 @@ def test_a_void_lease_can_neither_finish_nor_fail_nor_be_counted() -> None:
     assert run.fail(old, BAD) is Verdict.REBUILD
     new = leased(run, "fresh")
     assert run.fail(old, BAD) is Verdict.STALE
-    assert not run.finish(old, "late")
-    assert run.finish(new, "right")
+    assert not run.finish(old, Loaded("late"))
+    assert run.finish(new, Loaded("right"))
     assert run.rebuilds == 1
     assert receive(run).batch == "right"
 
@@ -152,7 +152,7 @@ def test_deaths_outside_a_ticket_are_counted_per_worker_and_forgiven_by_a_batch(
     one, other = Failure(1, ValueError()), Failure(2, ValueError())
     assert [run.fail_outside_ticket(one) for _ in range(2)] == [Verdict.REBUILD] * 2
     assert [run.fail_outside_ticket(other) for _ in range(2)] == [Verdict.REBUILD] * 2
-    run.finish(leased(run), "batch")
+    run.finish(leased(run), Loaded("batch"))
     assert [run.fail_outside_ticket(one) for _ in range(3)] == [
         Verdict.REBUILD,
         Verdict.REBUILD,
@@ -173,7 +173,7 @@ def test_a_plan_that_breaks_off_delivers_what_was_planned_before() -> None:
     run = make(tickets=1)
     run.fail_plan(2, 1, BAD)
     assert take(run) is None
-    run.finish(leased(run), "batch")
+    run.finish(leased(run), Loaded("batch"))
     assert isinstance(take(run), Ready)
     assert isinstance(take(run), Failed)
 
@@ -194,11 +194,11 @@ def test_the_consumer_is_woken_by_the_batch_it_waits_for_and_only_by_that() -> N
     run = make(tickets=3)
     first, second, third = (leased(run) for _ in range(3))
     assert take(run) is None
-    run.finish(second, "second")
+    run.finish(second, Loaded("second"))
     assert not run.wait()
-    run.finish(first, "first")
+    run.finish(first, Loaded("first"))
     assert run.wait()
-    run.finish(third, "third")
+    run.finish(third, Loaded("third"))
     assert not run.wait()  # it does not sleep: three batches are there to be taken
     assert [receive(run).batch for _ in range(3)] == ["first", "second", "third"]
 
@@ -206,9 +206,9 @@ def test_the_consumer_is_woken_by_the_batch_it_waits_for_and_only_by_that() -> N
 def test_a_consumer_that_got_something_is_not_woken_for_what_comes_while_it_is_away() -> None:
     run = make(tickets=2)
     first, second = leased(run), leased(run)
-    run.finish(first, "first")
+    run.finish(first, Loaded("first"))
     assert receive(run).batch == "first"
-    run.finish(second, "second")
+    run.finish(second, Loaded("second"))
     assert not run.wait()
     assert receive(run).batch == "second"
 
@@ -257,7 +257,7 @@ def test_the_reader_is_woken_by_a_delivery() -> None:
 
     with working(read):
         assert about_to_wait.wait(PATIENCE)
-        run.finish(lease, "batch")
+        run.finish(lease, Loaded("batch"))
         assert isinstance(receive(run), Ready)
 
 
@@ -286,7 +286,7 @@ def test_close_wakes_everybody_and_turns_everything_away() -> None:
         run.close()
     assert run.wait()
     assert run.lease("worker") is None
-    assert not run.finish(lease, "late")
+    assert not run.finish(lease, Loaded("late"))
     assert run.fail(lease, BAD) is Verdict.STALE
     assert run.fail_outside_ticket(BAD) is Verdict.STALE
     run.close()
@@ -303,7 +303,7 @@ def test_close_keeps_no_batch_no_sample_and_no_context() -> None:
     context.run(value.set, kept)
     run = context.run(make, tickets=1)
     run.plan(Ticket(1, 2, 1, [2], [sample]))
-    run.finish(leased(run), batch)
+    run.finish(leased(run), Loaded(batch))
     del batch, sample, kept, context
     assert all(reference() is not None for reference in references)
     run.close()
@@ -312,7 +312,7 @@ def test_close_keeps_no_batch_no_sample_and_no_context() -> None:
 
 def test_close_takes_no_lock_so_that_a_finaliser_may_call_it_anywhere() -> None:
     run = make(tickets=1)
-    with run._lock:  # as if the garbage collector ran in the middle of a transition
+    with run.lock:  # as if the garbage collector ran in the middle of a transition
         run.close()
     assert run.closed
 
@@ -406,8 +406,8 @@ def test_g1_many_workers_that_fail_now_and_then_deliver_each_ticket_once(seed: i
             elif what < 0.2:
                 run.release(lease)
             else:
-                assert run.finish(lease, lease.ticket.start)
-                assert not run.finish(lease, "twice")
+                assert run.finish(lease, Loaded(lease.ticket.start))
+                assert not run.finish(lease, Loaded("twice"))
 
     received: list[Any] = []
     drawn = 0

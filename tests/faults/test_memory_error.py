@@ -1,7 +1,7 @@
 """Memory runs out in a worker, and the error turns into another one, ends the run, or is tried for ever.
 
-A MemoryError is no fault of the worker: what was loaded is let go of and the ticket tried again, a bounded
-number of times and under every policy. After that it is a failure like any other.
+A MemoryError is no fault of the worker: what was loaded is let go of and the ticket tried again, alone and then in
+halves, a bounded number of times and under every policy. After that the sample that does not fit is named.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nogil_loader import DataLoader, FailurePolicy, MemoryBudgetError
+from nogil_loader import DataLoader, DeadWorkerError, FailurePolicy, MemoryBudgetError, MemoryPolicy
 from nogil_loader.engine.ledger import MEMORY_RETRIES
 from tests.faults.traps import (
     MAP_KINDS,
@@ -62,13 +62,43 @@ def test_b28_memory_that_always_runs_out_raises_after_a_bounded_number_of_tries(
     loader = DataLoader(
         make(kind, 40, trap), batch_size=4, num_workers=workers, on_failure=FailurePolicy(rebuild=rebuild)
     )
-    batches, death = until_death(loader)
+    batches: list[list[int]] = []
+    with pytest.raises(MemoryBudgetError, match=r"no memory for sample 9 .*cannot allocate") as raised:
+        batches.extend(indices(batch) for batch in loader)
+    assert batches == [*cut(40, 4)[:2], [8]]
+    assert raised.value.__cause__ is error
+    assert raised.value.limit is not None
+    assert raised.value.source in str(raised.value)
+    # In its batch, in the batch alone, in half of it, and by itself until that has failed twice.
+    assert trap.visits[9] == 5
+    assert loader.statistics().rebuilds == 0
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("memory", ["off", MemoryPolicy(fixed_batch_size=True)])
+def test_b28_batches_that_stay_whole_are_tried_again_as_they_are(memory: Any, workers: int) -> None:
+    error = MemoryError("cannot allocate")
+    trap = Trap(raises(error), at={9})
+    loader = DataLoader(make("samples", 40, trap), batch_size=4, num_workers=workers, memory=memory)
+    batches: list[list[int]] = []
+    with pytest.raises(DeadWorkerError if memory == "off" else MemoryBudgetError) as raised:
+        batches.extend(indices(batch) for batch in loader)
     assert batches == cut(40, 4)[:2]
-    assert death.__cause__ is error
-    assert death.indices == (8, 9, 10, 11)
-    assert trap.visits[9] == 1 + MEMORY_RETRIES + rebuild
-    assert death.memory is not None
-    assert "GB left" in str(death)
+    assert raised.value.__cause__ is error
+    assert "sample" in str(raised.value)
+    assert trap.visits[9] == 1 + MEMORY_RETRIES
+
+
+def test_the_loader_is_not_dead_when_a_sample_does_not_fit() -> None:
+    trap = Trap(raises(MemoryError), at={9})
+    loader = DataLoader(make("samples", 40, trap), batch_size=4, num_workers=2)
+    for _ in range(2):
+        with pytest.raises(MemoryBudgetError):
+            list(loader)
+    state = loader.state_dict()
+    trap.disarm()
+    loader.load_state_dict(state)
+    assert [index for batch in loader for index in indices(batch)] == list(range(9, 40))
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -78,7 +108,8 @@ def test_b28_under_skip_the_sample_that_never_fits_is_left_out(kind: str, worker
     loader = DataLoader(
         make(kind, 20, trap), batch_size=4, num_workers=workers, on_failure=FailurePolicy(skip=1)
     )
-    assert [indices(batch) for batch in loader] == [[i for i in batch if i != 9] for batch in cut(20, 4)]
+    came = [index for batch in loader for index in indices(batch)]
+    assert came == [index for index in range(20) if index != 9]
     (record,) = loader.skipped
     assert record.index == 9
     assert isinstance(record.error, MemoryError)
@@ -145,6 +176,6 @@ def test_a_retry_begins_without_the_samples_of_the_failed_try(workers: int) -> N
 
 
 def test_every_batch_may_run_out_of_memory_once() -> None:
-    trap = Trap(raises(MemoryError), at=range(0, 24, 3), times=MEMORY_RETRIES)
+    trap = Trap(raises(MemoryError), at=range(0, 24, 3), times=1)
     loader = DataLoader(Samples(24, trap), batch_size=3, num_workers=3)
     assert [indices(batch) for batch in loader] == cut(24, 3)

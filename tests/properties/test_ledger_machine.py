@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from nogil_loader.engine.ledger import END, Ledger
-from nogil_loader.engine.outcome import Failure, SkipRecord
+from nogil_loader.engine.outcome import Failure, Loaded, SkipRecord
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.plan import Received
 from nogil_loader.policies import FailurePolicy
@@ -75,9 +75,9 @@ class LedgerMachine(RuleBasedStateMachine):
         """A reader that was killed between planning and noting it plans the same ticket twice."""
         if self.planned and not self.closed:
             place, key = next(iter(self.planned.items()))
-            before = self.ledger.planned
+            before = self.ledger.account.planned
             self.ledger.plan(Ticket(0, place, 1, [key]))
-            assert self.ledger.planned == before
+            assert self.ledger.account.planned == before
 
     @precondition(lambda self: not self.plan_ended)
     @rule()
@@ -98,17 +98,33 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def finish(self, data: Any) -> None:
         lease = data.draw(st.sampled_from(self.leases))
-        kept = self.ledger.finish(lease, tuple(lease.ticket.keys))
+        kept = self.ledger.finish(lease, Loaded(tuple(lease.ticket.keys)))
         assert not (kept and self.closed)
-        assert not self.ledger.finish(lease, "late"), "a lease is good for one outcome"
+        assert not self.ledger.finish(lease, Loaded("late")), "a lease is good for one outcome"
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), failure=failures, known=st.booleans())
-    def fail(self, data: Any, failure: Failure, known: bool) -> None:
+    @rule(data=st.data())
+    def finish_a_part(self, data: Any) -> None:
+        lease = data.draw(st.sampled_from(self.leases))
+        count = data.draw(st.integers(1, len(lease.ticket.keys)))
+        self.ledger.finish(lease, Loaded(tuple(lease.ticket.keys[:count]), count))
+        assert not self.ledger.holds(lease)
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data())
+    def revoke(self, data: Any) -> None:
+        start = data.draw(st.sampled_from(sorted(self.planned)))
+        dropped = self.ledger.revoke(start)
+        assert dropped is None or dropped.ticket.start == start
+        assert self.ledger.revoke(start) is None, "there is nothing left to be dropped"
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), failure=failures, known=st.booleans(), divide=st.booleans())
+    def fail(self, data: Any, failure: Failure, known: bool, divide: bool) -> None:
         lease = data.draw(st.sampled_from(self.leases))
         offset = data.draw(st.integers(0, len(lease.ticket.keys) - 1)) if known else None
         told = Failure(failure.worker_id, failure.cause, offset=offset)
-        self.ledger.fail(lease, told)
+        self.ledger.fail(lease, told, divide=divide)
         assert self.ledger.fail(lease, told) is Verdict.STALE
 
     @rule(worker=st.sampled_from(WORKERS))
@@ -226,11 +242,11 @@ class LedgerMachine(RuleBasedStateMachine):
             self.end_plan()
         for worker in WORKERS:
             for held in self.ledger.leases_of(worker):
-                self.ledger.finish(held, tuple(held.ticket.keys))
+                self.ledger.finish(held, Loaded(tuple(held.ticket.keys)))
         for _ in range(10 * len(self.planned) + 10):
             lease = self.ledger.lease("a")
             if lease is not None:
-                self.ledger.finish(lease, tuple(lease.ticket.keys))
+                self.ledger.finish(lease, Loaded(tuple(lease.ticket.keys)))
             self.take()
         assert self.ending, "no progress although every worker does its best"
         self.g1_every_position_comes_once_and_with_its_own_key()
