@@ -271,8 +271,8 @@ class Estimate:
         """What so many samples, and one, rarely exceed."""
         seen, largest = self._count, self._largest()
         mean = self._sum / seen
-        spread = seen * self._squares - self._sum * self._sum
-        if spread <= 0:
+        variance = seen * self._squares - self._sum * self._sum  # times the square of how many
+        if variance <= 0:
             return count * mean, mean
-        spread = _DEVIATIONS * math.sqrt(spread) / seen
+        spread = _DEVIATIONS * math.sqrt(variance) / seen
         return min(count * largest, count * mean + spread * math.sqrt(count)), min(largest, mean + spread)

@@ -103,14 +103,18 @@ class Gauge:
             return
         self._answered_at = at
         if reading is not None:
+            if self._reading is None or reading.limit != self._reading.limit:
+                self._set_marks(reading.limit)
             self._reading = reading
             self._read_at = at
             self._grown.forget(at)
             self._gone.forget(at - _DROPPING)
-            limit, soft = reading.limit, self._policy.soft
-            reserve = min((1.0 - soft) * limit, _MOST_RESERVE)
-            self._soft = int(limit - reserve)
-            self._hard = int(limit - reserve * (1.0 - self._policy.hard) / (1.0 - soft))
+
+    def _set_marks(self, limit: int) -> None:
+        soft, hard = self._policy.soft, self._policy.hard
+        reserve = min((1.0 - soft) * limit, _MOST_RESERVE)
+        self._soft = int(limit - reserve)
+        self._hard = int(limit - reserve * (1.0 - hard) / (1.0 - soft))
 
     def grow(self, nbytes: int, now: float) -> None:
         """Note that the loader has filled memory, up to time ``now``."""

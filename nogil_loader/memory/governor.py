@@ -33,6 +33,7 @@ from nogil_loader.memory.budget import Budget, State
 from nogil_loader.memory.decision import Action, Decision, Event, MemoryStatistics
 from nogil_loader.memory.estimate import Estimate
 from nogil_loader.memory.gauge import Gauge, Level
+from nogil_loader.memory.leeway import Leeway
 from nogil_loader.memory.moves import RELIEF_STARVED, RETRY, Moves, starts
 from nogil_loader.memory.reading import MemoryReading
 from nogil_loader.memory.shortfall import ALL, Shortfall
@@ -42,12 +43,8 @@ from nogil_loader.policies import MemoryPolicy
 # Seconds for which the others wait for the first sample of a piece about which nothing is known. Some samples take
 # longer, and some are only ready when another worker's are: waiting on would then be a hang.
 _FIRST_SAMPLE = 1.0
-# All free pieces together take at most this part of what is left below the soft mark.
-_FREE_PART = 8
-# Bytes per second by which a neighbour fills memory, measured with one thread and with two.
-_FILLING = 4e9
-# An idle thread takes readings at most and at least so often, in seconds. A reading costs 20 µs.
-_SHORTEST, _LONGEST = 0.001, 0.5
+# How long an idle thread sleeps where its readings could change nothing.
+_NO_HURRY = 0.5
 _GO_ON = Decision(Action.GO_ON)
 
 
@@ -79,7 +76,6 @@ class Governor:
         self._policy = policy
         self._estimate = estimate
         self._fixed = sharded if policy.fixed_batch_size is None else policy.fixed_batch_size
-        self._capacity = max(1, capacity)
         self._budget = Budget(max(1, ranks))
         self._gauge = Gauge(policy)
         self._throttle = Throttle(policy, workers=workers, capacity=capacity, fixed=self._fixed)
@@ -87,6 +83,7 @@ class Governor:
             policy, estimate, self._budget, self._gauge, fixed=self._fixed, revocable=revocable
         )
         self._shortfall = Shortfall(policy, estimate, self._budget, self._throttle, self._moves)
+        self._leeway = Leeway(self._budget, self._gauge, self._throttle, capacity=capacity)
         self._unknown_since = -math.inf
 
     # What happens
@@ -203,11 +200,13 @@ class Governor:
             or budget.is_queued_behind(start)
         ):
             return moves.wait()
-        if level is None:
-            return moves.load(piece, need or 0)
         starved = budget.head == start
         if alone and budget.pieces_in_flight:
-            return self._shortfall.clear(now) if starved else moves.wait()
+            decision = self._shortfall.clear(now) if starved else moves.wait()
+            if decision is not None:
+                return decision
+        if level is None:
+            return moves.load(piece, need or 0)
         if not starved and self._gauge.is_stale(now):
             return moves.wait()
         if need is None:
@@ -268,37 +267,14 @@ class Governor:
     def allowance(self, now: float) -> int:
         """Bytes that each of the next ``capacity`` pieces may take without being asked about.
 
-        It holds until a piece is told to wait, and until the next reading, which is due after an ``interval`` or
-        after so many pieces.
+        0 unless memory is plentiful. It holds until a piece is told to wait, and until the next reading, which
+        is due after an ``interval`` or after so many pieces.
         """
-        budget, level = self._budget, self._level(now)
-        if (
-            level is None
-            or self._throttle.parked
-            or not self._throttle.is_full
-            or budget.count(State.PENDING)
-            or self._gauge.is_old(now)
-        ):
-            return 0
-        left = max(0, level.soft - level.used - budget.expected) // _FREE_PART
-        # Pieces that are asked about may have used up what is below the soft mark before these are loaded, or for
-        # the last one even all that is below the hard mark.
-        return min(left, (level.hard - level.soft) // 2) // (self._capacity * budget.ranks)
+        return self._leeway.allowance(now)
 
     def patience(self, now: float) -> float:
-        """Seconds after which an idle thread should take a reading.
-
-        Half of the time in which a neighbour can fill what is left below the hard mark: so use is seen when it is
-        half-way there. Readings are for giving up what has been loaded, so they are less urgent where there is
-        nothing but the first piece, which is never given up.
-        """
-        level = self._level(now)
-        if level is None or self._budget.pieces_in_flight <= 1 or not self._moves.revocable:
-            return _LONGEST
-        half = (level.hard - level.used) / (2.0 * _FILLING)
-        if half >= _LONGEST:
-            return _LONGEST
-        return max(_SHORTEST, min(half, self._policy.interval))
+        """Seconds after which an idle thread should take a reading: the sooner, the less a neighbour has left."""
+        return self._leeway.patience(now, self._policy.interval) if self._moves.revocable else _NO_HURRY
 
     @property
     def loads_alone(self) -> bool:

@@ -114,15 +114,18 @@ class Shortfall:
                     return moves.split(piece, size, "starved", level, now, dropped)
         self._give_up("all", excess, now, dropped)
         leaves = leaves or bool(dropped) or (moves.revocable and budget.pieces_in_flight > 0)
-        if leaves and now - moves.begin_stall(now) < self._policy.stall:
+        if leaves and self._is_patient(now):
             return moves.wait(RETRY, dropped)
         return self._load_last(piece, level, now)
 
-    def clear(self, now: float) -> Decision:
-        """Give up all that is in flight beside a piece that the consumer waits for."""
+    def clear(self, now: float) -> Decision | None:
+        """Give up all that is in flight beside a piece that the consumer waits for; None to wait no longer."""
         moves = self._moves
         dropped, _ = moves.give_up(sys.maxsize, ALL, now)
-        return moves.wait(RETRY, dropped)
+        return moves.wait(RETRY, dropped) if dropped or self._is_patient(now) else None
+
+    def _is_patient(self, now: float) -> bool:
+        return now - self._moves.begin_stall(now) < self._policy.stall
 
     def _load_last(self, piece: Piece, level: Level, now: float) -> Decision:
         """What to do when nothing is left to be given up."""

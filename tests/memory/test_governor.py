@@ -856,6 +856,27 @@ def test_a_refusal_counts_although_nothing_is_known_about_memory() -> None:
     assert [event.limit for event in bench.governor.events] == [0, 0, 0]
 
 
+def test_a_piece_to_be_loaded_alone_has_all_others_given_up_and_does_not_wait_for_them_without_end() -> None:
+    bench = Bench(stall=1.0)
+    bench.load(8, 100 * MB)
+    bench.admit(12, 140 * MB)
+    assert bench.governor.admit(4, 1, bench.now, [MB], alone=True).action is Action.WAIT
+    assert bench.governor.statistics().ready == 40 * MB, (
+        "as long as the consumer is busy, it waits for its turn"
+    )
+    bench.governor.starved(4)
+    decision = bench.governor.admit(4, 1, bench.now, [MB], alone=True)
+    assert (decision.action, decision.revoke) == (Action.WAIT, (8,))
+    bench.now += 0.9
+    assert bench.governor.admit(4, 1, bench.now, [MB], alone=True).action is Action.WAIT
+    bench.now += 0.9  # and 12 has not moved
+    bench.read(100 * MB)
+    assert bench.governor.admit(4, 1, bench.now, [MB], alone=True).action is Action.WAIT
+    bench.now += 0.2
+    bench.read(100 * MB)
+    assert bench.governor.admit(4, 1, bench.now, [MB], alone=True).action is Action.ADMIT
+
+
 # Who looks when nobody else does
 
 

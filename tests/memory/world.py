@@ -51,6 +51,8 @@ class Setting:
         collated: Whether batches are made of samples that are collected first, so that both exist for a while.
         in_order: Whether the consumer takes the batches in order.
         arrays: In how many parts the consumer lets go of a batch.
+        entangled: Share of the samples that are only ready when all before them are, as in user code where
+            workers wait for each other.
     """
 
     sizes: Sequence[int]
@@ -76,6 +78,7 @@ class Setting:
     collated: bool = False
     in_order: bool = True
     arrays: int = 1
+    entangled: float = 0.0
 
     @property
     def capacity(self) -> int:
@@ -127,6 +130,8 @@ class World:
         self.waiting: int | None = None
         self._overtaken: dict[int, int] = {}
         self._unread: list[int] = []
+        self._alone: set[int] = set()
+        self._blocked = 0
         self._allowed = (0, 0)
         self._frontier = 0
         self._reading: tuple[MemoryReading | None, float] = (None, 0.0)
@@ -292,11 +297,11 @@ class World:
             start, count = lease
             yield self.now
             said = None if hints is None else hints[start : start + count]
-            if self._is_free(count, said):
+            if start not in self._alone and self._is_free(count, said):
                 yield from self._load_freely(start, count)
                 continue
             self.observe()
-            decision = governor.admit(start, count, self.now, said)
+            decision = governor.admit(start, count, self.now, said, alone=start in self._alone)
             self.obey(decision)
             if decision.action is Action.ADMIT:
                 yield from self._load(start, count)
@@ -351,10 +356,18 @@ class World:
                 self._plan_again(start, count)
             else:
                 governor.refused(start, self.now)
-                self._plan_again(start, *((count,) if stays_whole(setting) else halves(count)))
+                self._alone ^= {start}  # first once more, whole and alone, and then in two
+                whole = start in self._alone or stays_whole(setting)
+                self._plan_again(start, *((count,) if whole else halves(count)))
             return False
         self.loading[start] = (count, self.loading[start][1] + size)
         yield self.now + self.dice.uniform(0.0, 0.005)
+        # With all workers blocked nobody could load what they wait for; that would be no fault of the governor.
+        if luck > 1.0 - setting.entangled and self._blocked < setting.workers - 1 and setting.revocable:
+            self._blocked += 1
+            while min([*self.loading, *(begin for begin, _ in self.planned)]) < start:
+                yield self.now + 0.005
+            self._blocked -= 1
         self.elsewhere -= scratch
         return True
 

@@ -98,6 +98,7 @@ def worlds(
         quantum=quantum,
         failing=0.0 if honest else draw(st.sampled_from([0.0, 0.0, 0.02])),
         refusing=0.0 if honest else draw(st.sampled_from([0.0, 0.0, 0.02])),
+        entangled=0.0 if honest or roomy else draw(st.sampled_from([0.0, 0.0, 0.1])),
         free=draw(st.booleans()),
         collated=collated,
         ranks=ranks,
