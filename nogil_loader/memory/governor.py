@@ -96,7 +96,8 @@ class Governor:
         if level is None:
             moves.events.extend(self._throttle.observe_nothing(at))
             return _GO_ON
-        ours = budget.in_flight + budget.latest_held + budget.promised
+        # What was dropped a moment ago may still be in the reading.
+        ours = budget.in_flight + budget.latest_held + budget.promised + level.leaving
         room = max(0, level.soft - max(0, level.used - ours)) // budget.ranks
         excess = level.used > level.hard and budget.pieces_in_flight > 0
         moves.events.extend(self._throttle.observe(level, room, excess, at))

@@ -415,6 +415,19 @@ def test_use_above_the_hard_mark_parks_and_gives_up_the_youngest_until_below_sof
     assert not bench.governor.statistics().parked
 
 
+def test_what_the_consumer_dropped_is_not_taken_for_what_others_use() -> None:
+    bench = Bench()
+    bench.load(0, 100 * MB)
+    bench.governor.delivered(0)
+    bench.now += 0.01
+    bench.read(140 * MB)
+    room = bench.governor.statistics().room
+    bench.governor.released(0, 40 * MB, bench.now)
+    bench.now += 0.001
+    bench.read(140 * MB)  # it takes a while until the system has it back
+    assert bench.governor.statistics().room == room
+
+
 def test_what_is_dropped_is_not_made_up_for_again_before_a_reading_can_show_it() -> None:
     bench = Bench(capacity=8)
     for start in (0, 4, 8, 12):

@@ -33,7 +33,8 @@ class Setting:
         batch: Samples in a whole batch.
         workers: Threads; one at least.
         prefetch: Batches per worker that may wait.
-        limit: Bytes.
+        limit: Bytes, at first.
+        swing: What the limit is multiplied with, as a function of the time.
         base: Bytes that belong to the process itself.
         policy: For the governor.
         keep: How many batches the consumer holds while it asks for the next one; negative for all.
@@ -69,6 +70,7 @@ class Setting:
     quantum: int = 1
     failing: float = 0.0
     neighbour: Callable[[float], int] = lambda _: 0
+    swing: Callable[[float], float] = lambda _: 1.0
     blind: Callable[[float], bool] = lambda _: False
     sharded: bool = False
     free: bool = False
@@ -145,7 +147,7 @@ class World:
 
     @property
     def limit(self) -> int:
-        return self.setting.limit
+        return int(self.setting.limit * self.setting.swing(self.now))
 
     @property
     def in_flight(self) -> int:

@@ -74,6 +74,11 @@ def worlds(
     def neighbour(now: float) -> int:
         return 0 if honest or steady else int(burst) if ((now - 100.0) / period + begin) % 2.0 >= 1.0 else 0
 
+    lowest = 1.0 if honest or steady or roomy else draw(st.sampled_from([1.0, 1.0, 0.3]))
+
+    def swing(now: float) -> float:
+        return lowest if ((now - 100.0) / period + begin) % 3.0 >= 2.0 else 1.0
+
     blackout = 0.0 if honest or steady else draw(st.sampled_from([0.0, 0.0, 0.5]))
 
     setting = Setting(
@@ -105,6 +110,7 @@ def worlds(
         in_order=draw(st.booleans()),
         arrays=draw(st.sampled_from([1, 3])),
         neighbour=neighbour,
+        swing=swing,
         blind=lambda now: (now - 100.0 + begin) % 1.0 < blackout,
     )
     if draw(st.booleans()):  # an iterable, whose errors end an epoch
