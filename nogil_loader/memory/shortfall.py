@@ -48,6 +48,7 @@ class Shortfall:
         self._budget = budget
         self._throttle = throttle
         self._moves = moves
+        self._relieved: int | None = None  # the piece for which relief was the last answer
 
     def excess(self, level: Level) -> int:
         """Bytes above the soft mark when all promises are kept and all that is on its way out is gone."""
@@ -136,8 +137,11 @@ class Shortfall:
         need = moves.need(piece, size)
         if not moves.revocable:
             level = level._replace(used=level.used + self._budget.promised)
-        if level.used + need > level.soft and moves.relieve(now, RELIEF_STARVED):
+        # Never twice in a row: where relief takes longer than it may be apart, nothing else would ever happen.
+        relieved, self._relieved = self._relieved == piece.start, None
+        if level.used + need > level.soft and not relieved and moves.relieve(now, RELIEF_STARVED):
             moves.begin_stall(now)
+            self._relieved = piece.start
             return Decision(Action.WAIT, relief=True)
         if level.used + need > level.hard:
             return moves.stall(piece, need, level, now)

@@ -33,6 +33,8 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(start=STARTS, reserved=SIZES)
     def load(self, start: int, reserved: int) -> None:
+        if start not in self.pieces:
+            self.register(start, 4)
         piece = self.budget.find(start, State.PENDING)
         if piece is not None:
             self.budget.load(piece, reserved)

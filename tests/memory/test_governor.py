@@ -318,6 +318,20 @@ def test_relief_is_asked_for_twice_a_second_at_most() -> None:
     assert asked in (4, 5)
 
 
+def test_relief_that_takes_seconds_keeps_nobody_from_loading_or_failing() -> None:
+    """Collecting the garbage of a hundred million objects does."""
+    for used, end in ((845, Action.ADMIT), (925, Action.FAIL)):
+        bench = Bench(stall=5.0)
+        bench.governor.starved(4)
+        actions: list[Action] = []
+        while not actions or (actions[-1] is Action.WAIT and len(actions) < 50):
+            decision = bench.admit(4, used * MB, count=1)
+            actions.append(decision.action)
+            bench.now += 2.0 if decision.relief else decision.after
+        assert actions[-1] is end
+        assert len(actions) <= 8
+
+
 def test_a_consumer_that_waits_in_vain_gets_the_numbers() -> None:
     bench = Bench(stall=2.0)
     bench.load(0, 100 * MB, count=4)
@@ -646,10 +660,20 @@ def test_the_patience_for_those_on_their_way_out_begins_anew_when_one_moves() ->
     for _ in range(180):
         assert bench.admit(4, 845 * MB, count=1).action is Action.WAIT
         bench.now += 0.005
-    assert bench.progress(12, [10 * MB], 845 * MB).action is Action.REVOKED
+    bench.governor.withdrawn(12, bench.now)
     for _ in range(180):
         assert bench.admit(4, 845 * MB, count=1).action is Action.WAIT
         bench.now += 0.005
+
+
+def test_a_piece_that_will_not_be_cut_is_promised_all_that_it_takes() -> None:
+    bench = Bench(min_batch_size=2)
+    bench.read(100 * MB)
+    bench.governor.admit(0, 3, bench.now)
+    assert bench.progress(0, [200 * MB], 300 * MB).action is Action.GO_ON
+    assert bench.governor.statistics().promised == 400 * MB, (
+        "not a third of the room, since 2 and 1 is no cut"
+    )
 
 
 # Iterables
@@ -669,6 +693,33 @@ def test_nothing_is_given_up_that_cannot_be_read_again() -> None:
     bench.governor.starved(12)
     assert bench.progress(12, [], 960 * MB).action is Action.GO_ON, "and now it has none"
     assert bench.governor.statistics().revoked == 0
+
+
+def test_a_piece_that_is_read_waits_only_above_the_hard_mark_and_behind_what_the_consumer_can_have() -> None:
+    bench = Bench(revocable=False, min_batch_size=4)
+    bench.load(0, 100 * MB)
+    bench.admit(8, 140 * MB)
+    assert bench.progress(8, [20 * MB], 860 * MB).action is Action.GO_ON, "outgrown, but below the hard mark"
+    bench.governor.delivered(0)
+    bench.governor.starved(4)
+    assert bench.admit(4, 920 * MB, count=1).action is Action.WAIT
+    assert bench.progress(8, [20 * MB], 960 * MB).action is Action.GO_ON, "4 waits for memory, not for it"
+
+
+def test_a_last_piece_of_an_iterable_leaves_room_for_what_others_were_promised() -> None:
+    bench = Bench(revocable=False, stall=1.0)
+    assert bench.admit(8, 100 * MB, count=8).action is Action.ADMIT
+    bench.governor.starved(4)
+    for _ in range(2):
+        bench.now += 0.6
+        decision = bench.admit(4, 845 * MB, count=1)
+    assert decision.action is Action.WAIT
+    for _ in range(2):
+        bench.now += 0.6
+        decision = bench.admit(4, 845 * MB, count=1)
+    assert decision.shortage is not None
+    assert decision.shortage.used == 925 * MB
+    assert decision.shortage.used + decision.shortage.needed > decision.shortage.ceiling
 
 
 def test_what_outgrew_its_room_is_cut_where_it_cannot_be_read_again() -> None:
