@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TypeAlias
 
 from nogil_loader.checks import as_count
-from nogil_loader.demo import Demo, PlantedDeath, run_demo
+from nogil_loader.demo import ACTS, Demo, PlantedDeath, run_demo
 from nogil_loader.doctor import PARTS, as_json, as_text, examine
 from nogil_loader.options import MAX_SEED
 
@@ -48,9 +48,15 @@ def _make_parser() -> argparse.ArgumentParser:
 def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
-        help="load photographs, lose a worker on the way, and count what arrived",
+        help="load photographs, lose a worker and then memory on the way, and count what arrived",
         description="Decode photographs in worker threads, kill a worker in the middle of the epoch, and "
-        "check at the end that every sample was delivered once. The exit code is 0 only if that holds.",
+        "check at the end that every sample was delivered once. Then load the epoch again in a process with too "
+        "little memory for it. The exit code is 0 only if nothing was lost.",
+    )
+    demo.add_argument(
+        "--act",
+        choices=ACTS,
+        help="show only this one: a worker dies, or memory gets short (default: both)",
     )
     demo.add_argument(
         "--samples",
@@ -60,7 +66,11 @@ def _add_demo(commands: _Commands) -> None:
         help="photographs in the epoch (default: 2000)",
     )
     demo.add_argument(
-        "--batch-size", type=_count(1), default=32, metavar="N", help="photographs per batch (default: 32)"
+        "--batch-size",
+        type=_count(1),
+        default=32,
+        metavar="N",
+        help="photographs per batch of the first act (default: 32)",
     )
     demo.add_argument(
         "--workers",
@@ -133,6 +143,7 @@ def _read_demo(options: argparse.Namespace) -> Demo:
         workers=options.workers,
         failure=options.failure,
         seed=options.seed,
+        acts=ACTS if options.act is None else (options.act,),
     )
     if options.no_kill:
         return demo

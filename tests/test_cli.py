@@ -19,13 +19,13 @@ import pytest
 
 from nogil_loader import cli, demo
 from nogil_loader.data.photographs import Photographs
-from nogil_loader.demo import Demo, PlantedDeath
+from nogil_loader.demo import Demo, PlantedDeath, worker_act
 from nogil_loader.engine.iterator import LoaderIterator
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.loader import DataLoader
 from tests.scripts import RunScript
 
-SMALL = ["demo", "--samples", "50", "--batch-size", "8", "--workers", "2"]
+SMALL = ["demo", "--act", "worker", "--samples", "50", "--batch-size", "8", "--workers", "2"]
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ def test_the_count_does_not_trust_the_statistics(
         def __iter__(self) -> Any:
             return Tampering(super().__iter__(), tamper)
 
-    monkeypatch.setattr(demo, "DataLoader", TamperedLoader)
+    monkeypatch.setattr(worker_act, "DataLoader", TamperedLoader)
     assert cli.main([*SMALL, "--no-kill"]) == 1
     output = capsys.readouterr().out
     assert f"planned 50, delivered 50, skipped 0, {report}" in output
@@ -154,7 +154,7 @@ def test_a_terminal_gets_a_progress_bar_and_a_file_does_not(monkeypatch: pytest.
     pytest.importorskip("rich")
     monkeypatch.setenv("TERM", "xterm")
     terminal, file = Terminal(), io.StringIO()
-    options = Demo(samples=50, batch_size=8, workers=2, failure="raise", seed=0)
+    options = Demo(samples=50, batch_size=8, workers=2, failure="raise", seed=0, acts=("worker",))
     assert demo.run_demo(options, terminal) == demo.run_demo(options, file) == 0
     assert "50/50" in terminal.getvalue()
     assert "50/50" not in file.getvalue()
@@ -163,7 +163,8 @@ def test_a_terminal_gets_a_progress_bar_and_a_file_does_not(monkeypatch: pytest.
 def test_a_terminal_without_rich_gets_no_bar_and_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     terminal = Terminal()
-    assert demo.run_demo(Demo(samples=8, batch_size=8, workers=1, failure="raise", seed=0), terminal) == 0
+    options = Demo(samples=8, batch_size=8, workers=1, failure="raise", seed=0, acts=("worker",))
+    assert demo.run_demo(options, terminal) == 0
     assert "delivered 8" in terminal.getvalue()
 
 
@@ -175,6 +176,7 @@ def test_a_terminal_without_rich_gets_no_bar_and_the_same_count(monkeypatch: pyt
         (["--workers", "-1"], "argument --workers: '-1': expected an integer ≥ 0"),
         (["--seed", str(2**64)], f"expected an integer from 0 to {2**64 - 1}"),
         (["--failure", "ignore"], "invalid choice: 'ignore'"),
+        (["--act", "finale"], "invalid choice: 'finale'"),
         (["--kill-batch", "7"], "batch 7 does not exist: 50 samples make 7 batches of 8, counted from 0"),
         (["--kill-batch", "1", "--no-kill"], "not allowed with"),
     ],

@@ -1,4 +1,4 @@
-"""An epoch over photographs in which a worker dies, and the count of what arrived all the same."""
+"""The first act: a worker dies in the middle of an epoch, and what arrived all the same is counted."""
 
 from __future__ import annotations
 
@@ -8,75 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from nogil_loader.data.photographs import Photographs
+from nogil_loader.demo.script import Demo
 from nogil_loader.engine.outcome import SkipRecord
 from nogil_loader.engine.scope import sample_rng
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.errors import LoaderError
 from nogil_loader.loader import DataLoader
-from nogil_loader.plan import Permutation
-
-
-@dataclass(frozen=True)
-class PlantedDeath:
-    """Where a worker dies.
-
-    Attributes:
-        batch: The batch whose middle sample kills the worker that reads it.
-        every_time: Kill each worker that reads it, not just the first.
-    """
-
-    batch: int
-    every_time: bool = False
-
-
-@dataclass(frozen=True)
-class Demo:
-    """What to load and what goes wrong.
-
-    Raises:
-        ValueError: The death is planted in a batch that the epoch does not have.
-    """
-
-    samples: int
-    batch_size: int
-    workers: int | Literal["auto"]
-    failure: str
-    seed: int
-    death: PlantedDeath | None = None
-
-    def __post_init__(self) -> None:
-        if self.death is not None and self.death.batch >= self.batches:
-            raise ValueError(
-                f"batch {self.death.batch} does not exist: {self.samples} samples make {self.batches} "
-                f"batches of {self.batch_size}, counted from 0"
-            )
-
-    @property
-    def batches(self) -> int:
-        """How many batches the epoch has."""
-        return -(-self.samples // self.batch_size)
-
-    def with_death(self, death: PlantedDeath) -> Demo:
-        """The same with a worker's death."""
-        return replace(self, death=death)
-
-    @property
-    def victims(self) -> str:
-        """Whom the sample kills."""
-        return "every worker" if self.death is not None and self.death.every_time else "the first worker"
-
-    @property
-    def doomed_index(self) -> int | None:
-        """The dataset index of the sample that kills: the order of an epoch is known beforehand."""
-        if self.death is None:
-            return None
-        start = self.death.batch * self.batch_size
-        middle = (start + min(start + self.batch_size, self.samples)) // 2
-        return int(Permutation(self.samples, self.seed, epoch=0).indices(middle, middle + 1)[0])
 
 
 class DemoDataset:
@@ -105,10 +45,9 @@ class DemoDataset:
         }
 
 
-def run_demo(demo: Demo, output: TextIO) -> int:
-    """Run the demo, report to ``output``, and return 0 if every sample is accounted for, else 1."""
+def play_worker_act(demo: Demo, photographs: Photographs, output: TextIO) -> int:
+    """Run the epoch, report to ``output``, and return 0 if every sample is accounted for, else 1."""
     say = functools.partial(print, file=output)
-    photographs = _open_photographs(demo, say)
     loader = DataLoader(
         DemoDataset(photographs, demo),
         batch_size=demo.batch_size,
@@ -135,14 +74,6 @@ def run_demo(demo: Demo, output: TextIO) -> int:
     if failure is not None:
         say(f"\n{failure}\n")
     return _audit(demo, statistics, arrivals, loader.skipped, seconds, say)
-
-
-def _open_photographs(demo: Demo, say: Callable[[str], None]) -> Photographs:
-    try:
-        return Photographs.load(demo.samples, seed=demo.seed)
-    except (ImportError, FileNotFoundError) as error:
-        say(f"generated images instead of photographs: {error}")
-        return Photographs.generated(demo.samples, seed=demo.seed)
 
 
 def _audit(
