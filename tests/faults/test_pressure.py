@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from nogil_loader import DataLoader
-from tests.faults.machine import KINDS, MB, Machine, told
+from nogil_loader import DataLoader, default_collate, pad_collate
+from nogil_loader.memory.decision import MemoryStatistics
+from tests.faults.machine import KB, KINDS, MB, Files, HintedFiles, Machine, ToldFiles, told
+from tests.faults.traps import cut
 
-WORKERS = (0, 1, 4)
+WORKERS = (0, 1, 3)
+MAP_KINDS = ("samples", "hinted", "batches")
 
 
 def sizes_of(count: int, seed: int = 0) -> list[int]:
@@ -30,6 +33,12 @@ def load(kind: str, machine: Machine, sizes: list[int], **changes: Any) -> tuple
     return batches, loader.statistics()
 
 
+def memory_of(loader: DataLoader) -> MemoryStatistics:
+    memory = loader.statistics().memory
+    assert memory is not None
+    return memory
+
+
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_g5_an_epoch_completes_in_order_on_a_machine_that_holds_a_few_samples(
@@ -42,3 +51,140 @@ def test_g5_an_epoch_completes_in_order_on_a_machine_that_holds_a_few_samples(
     assert machine.peak <= machine.limit
     assert (statistics.planned, statistics.delivered, statistics.skipped) == (160, 160, 0)
     assert max(len(batch) for batch in batches) <= 16
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_g5_with_exact_hints_use_stays_below_the_soft_mark_as_long_as_two_batches_fit(workers: int) -> None:
+    machine = Machine(60 * MB)
+    batches, _ = load("hinted", machine, [1 * MB] * 128, batch_size=8, num_workers=workers)
+    assert batches == cut(128, 8)
+    assert machine.peak <= 0.85 * machine.limit
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_g5_a_collation_that_copies_is_counted_twice_from_the_first_batch_on(workers: int) -> None:
+    machine = Machine(40 * MB)
+    batches, _ = load(
+        "hinted", machine, [1 * MB] * 96, batch_size=8, num_workers=workers, collate_fn=machine.copy
+    )
+    assert [index for batch in batches for index in batch] == list(range(96))
+    assert machine.peak <= machine.limit
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_g5_just_above_the_floor_it_goes_on_one_sample_at_a_time(kind: str, workers: int) -> None:
+    machine = Machine(10 * MB)
+    machine.others = 5 * MB  # what is left holds the sample that the consumer has, and one more
+    batches, _ = load(kind, machine, [2 * MB] * 12, batch_size=4, num_workers=workers)
+    assert [index for batch in batches for index in batch] == list(range(12))
+    assert batches[-1] == [11]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_c21_outliers_two_hundred_times_as_large_stay_within_the_limit(kind: str, workers: int) -> None:
+    dice = random.Random(21)
+    sizes = [20 * MB if dice.random() < 0.05 else 100 * KB for _ in range(200)]
+    machine = Machine(64 * MB)
+    batches, _ = load(kind, machine, sizes, num_workers=workers)
+    assert [index for batch in batches for index in batch] == list(range(200))
+    assert machine.peak <= machine.limit
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_c21_a_sample_larger_than_the_soft_mark_leaves_passes_alone(kind: str, workers: int) -> None:
+    sizes = [100 * KB] * 40
+    sizes[17] = 36 * MB
+    machine = Machine(40 * MB)
+    batches = []
+    for batch in DataLoader(
+        KINDS[kind](machine, sizes),
+        batch_size=4,
+        num_workers=workers,
+        collate_fn=list,
+        memory=machine.policy(),
+    ):
+        batches.append(told(batch))
+        del batch
+    assert [index for batch in batches for index in batch] == list(range(40))
+    assert machine.peak <= machine.limit
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_c18_of_an_iterable_less_than_a_batch_is_dropped_and_only_at_the_end(workers: int) -> None:
+    machine = Machine(20 * MB)
+    batches, _ = load("stream", machine, [1 * MB] * 100, batch_size=32, drop_last=True, num_workers=workers)
+    indices = [index for batch in batches for index in batch]
+    assert indices == list(range(len(indices)))
+    assert 96 <= len(indices) <= 100
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_c19_with_a_fixed_batch_size_a_rank_under_pressure_makes_the_same_steps_as_one_without(
+    kind: str, workers: int
+) -> None:
+    steps = []
+    for limit in (24 * MB, 4000 * MB):
+        machine = Machine(limit)
+        policy = machine.policy(fixed_batch_size=True, stall=20.0)
+        batches, _ = load(kind, machine, [1 * MB] * 100, batch_size=8, num_workers=workers, memory=policy)
+        steps.append(batches)
+        assert machine.peak <= machine.limit
+    assert steps[0] == steps[1] == cut(100, 8)
+
+
+@pytest.mark.parametrize("collate", [None, default_collate, pad_collate()], ids=["none", "default", "pad"])
+@pytest.mark.parametrize("workers", WORKERS)
+def test_batches_that_were_cut_have_the_samples_that_they_should_have(workers: int, collate: Any) -> None:
+    machine = Machine(2 * MB)
+    machine.others = 1500 * KB
+    loader = DataLoader(
+        Files(machine, [32 * KB] * 60),
+        batch_size=20,
+        num_workers=workers,
+        collate_fn=collate,
+        memory=machine.policy(),
+    )
+    indices = []
+    for batch in loader:
+        values = getattr(batch, "values", batch)
+        assert values.shape[1] == 4000
+        indices += values[:, 0].tolist()
+    assert indices == list(range(60))
+    assert loader.statistics().batches > 3
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_single_samples_are_governed_as_well(workers: int) -> None:
+    machine = Machine(10 * MB)
+    indices = []
+    for sample in DataLoader(
+        Files(machine, [2 * MB] * 30), batch_size=None, num_workers=workers, memory=machine.policy()
+    ):
+        indices.append(int(sample[0]))
+        assert machine.used <= machine.limit
+        del sample
+    assert indices == list(range(30))
+    assert machine.peak <= machine.limit
+
+
+@pytest.mark.parametrize("factor", [0, 0.1, 10], ids=str)
+@pytest.mark.parametrize("workers", WORKERS)
+def test_hints_that_are_wrong_by_a_factor_cost_no_sample(workers: int, factor: float) -> None:
+    machine = Machine(40 * MB)
+    dataset = ToldFiles(machine, [1 * MB] * 80, say=lambda index: int(factor * MB))
+    indices = []
+    for batch in DataLoader(
+        dataset,
+        batch_size=4,
+        num_workers=workers,
+        collate_fn=list,
+        memory=machine.policy(stall=0.2),
+    ):
+        indices += told(batch)
+        del batch
+    assert indices == list(range(80))
+    assert machine.peak <= machine.limit
