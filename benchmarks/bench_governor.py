@@ -167,8 +167,12 @@ def _neighbour(runs: int) -> list[Row]:
 
 def _lowered(runs: int) -> list[Row]:
     outcomes = _several(runs, Task(samples=640), 1600 * _MB, troubles.lowered_limit(700 * _MB))
-    lowered = f"lowered in {sum('lowered' in outcome.marks for outcome in outcomes)}"
-    return [tally(_GROUP, "1.6 GB, lowered to 700 MB meanwhile", outcomes, exact, note=lowered)]
+    waits = [seconds for seconds in map(troubles.lowering_seconds, outcomes) if seconds is not None]
+    note = f"lowered in {len(waits)}"
+    if waits:
+        # Version 1 refuses a limit below the present use.
+        note += f", after {min(waits):.2f} to {max(waits):.2f} s of asking"
+    return [tally(_GROUP, "1.6 GB, lowered to 700 MB meanwhile", outcomes, exact, note=note)]
 
 
 def _scratch(runs: int) -> list[Row]:

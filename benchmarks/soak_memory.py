@@ -76,13 +76,12 @@ class Weather:
     def _change_limit(self, under_way: Run) -> None:
         limit = self._chance.randint(self._taken + _ROOM, _MOST)
         try:
-            under_way.group.set_limit(limit)
+            under_way.set_limit(limit)
         except OSError as failure:
             if failure.errno != errno.EBUSY:
                 raise
             self._audit.limits_refused += 1
         else:
-            under_way.limit = limit
             self._audit.limits_changed += 1
 
     def _change_neighbour(self, under_way: Run, neighbour: Neighbour) -> bool:

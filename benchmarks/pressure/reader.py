@@ -118,7 +118,7 @@ class Reader:
             self.delivered += len(batch)
             if task.keep:
                 self.kept.append(batch)
-            say("batch", samples=len(batch), memory=memory_statistics(self.loader))
+            say("batch", samples=len(batch), memory=memory_statistics(self.loader, without="events"))
             time.sleep(task.step * len(batch) / BATCH)
             if task.until_told and select.select([sys.stdin], [], [], 0)[0]:
                 self.told = True
@@ -147,11 +147,16 @@ def _chain(failure: BaseException | None) -> Iterator[BaseException]:
         failure = failure.__cause__ or failure.__context__
 
 
-def memory_statistics(loader: Any) -> dict[str, Any] | None:
-    """Return what the governor says about itself, None for loaders without one."""
+def memory_statistics(loader: Any, *, without: str = "") -> dict[str, Any] | None:
+    """Return what the governor says about itself, but for one field; None for loaders without one."""
     statistics = getattr(loader, "statistics", None)
     memory = getattr(statistics(), "memory", None) if callable(statistics) else None
-    return None if memory is None else dataclasses.asdict(memory)
+    if memory is None:
+        return None
+    fields = dataclasses.fields(memory)
+    kept = {field.name: getattr(memory, field.name) for field in fields if field.name != without}
+    kept["events"] = [dataclasses.asdict(event) for event in kept.get("events", ())]
+    return kept
 
 
 def limit_this_process(kind: str, room: int) -> None:

@@ -35,7 +35,7 @@ class Outcome:
 
     Attributes:
         task: What was to be done.
-        limit: Bytes of the group's limit at its end, None for no limit.
+        limit: Bytes of the highest limit that its group had, None for no limit.
         returncode: Of the reader; negative for the signal that ended it.
         report: What the reader said at its end, None if it did not get there.
         stderr: The end of what it wrote there.
@@ -105,6 +105,7 @@ class Run:
         self.events: list[dict[str, Any]] = []
         self.marks: dict[str, float] = {}
         self._task = task
+        self._highest = limit
         self._stderr = stderr
         self._began = time.monotonic()
         self._floor = 0
@@ -155,17 +156,26 @@ class Run:
         batches = (event for event in self.hear(self._task.hang) if event["event"] == "batch")
         return sum(1 for _ in zip(range(count), batches, strict=False)) == count
 
+    def set_limit(self, limit: int) -> None:
+        """Change the limit of the group.
+
+        Raises:
+            OSError: With ``errno.EBUSY``, as the group's own ``set_limit``.
+        """
+        self.group.set_limit(limit)
+        self.limit = limit
+        self._highest = max(limit, self._highest or 0)
+
     def lower_limit(self, limit: int) -> bool:
         """Set a limit as soon as the kernel takes it; False when the reader ended before."""
         self.marks["asked"] = time.monotonic()
         while not self.ended:
             try:
-                self.group.set_limit(limit)
+                self.set_limit(limit)
             except OSError as failure:
                 if failure.errno != errno.EBUSY:
                     raise
             else:
-                self.limit = limit
                 self.marks["lowered"] = time.monotonic()
                 return True
             list(self.hear(_STEP_SECONDS))
@@ -195,7 +205,7 @@ class Run:
         last = self.events[-1] if self.events else {"event": "nothing"}
         return Outcome(
             task=self._task,
-            limit=self.limit,
+            limit=self._highest,
             returncode=returncode,
             report=last if last["event"] == "report" else None,
             stderr=self._stderr.read()[-4000:],

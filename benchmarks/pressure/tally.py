@@ -38,7 +38,7 @@ def tally(
     if fills := [outcome.fill for outcome in outcomes if outcome.fill]:
         said.append(f"peak {min(fills):.2f} to {max(fills):.2f} of the limit")
     said.extend(f"{verdict}: {times}" for verdict, times in wrong.most_common())
-    return Row(
+    row = Row(
         group=group,
         name=name,
         unit=_UNIT,
@@ -47,8 +47,10 @@ def tally(
         ratio=good / len(outcomes),
         target=target,
         against="of",
-        note="; ".join(said),
     )
+    if said:
+        row["note"] = "; ".join(said)
+    return row
 
 
 def survey(group: str, name: str, outcomes: Sequence[Outcome], against: str) -> Row:

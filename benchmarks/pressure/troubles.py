@@ -89,3 +89,9 @@ def recovery_seconds(outcome: Outcome) -> float | None:
     """Return how long after the neighbour had given its share back the loader was full again, None if never."""
     marks = outcome.marks
     return marks["recovered"] - marks["given"] if "recovered" in marks else None
+
+
+def lowering_seconds(outcome: Outcome) -> float | None:
+    """Return how long it took until the kernel took the lower limit, None if it never did."""
+    marks = outcome.marks
+    return marks["lowered"] - marks["asked"] if "lowered" in marks else None
