@@ -7,6 +7,7 @@ consumer hold at that moment: nothing is simulated but the size of the machine, 
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -100,16 +101,17 @@ class Machine:
 
 
 class Clock:
-    """A clock that goes when it is told to, for everything that the loader decides by the time.
-
-    Waiting still takes real time, at most as long as was asked for.
-    """
+    """The usual clock, of which time can be left out, for everything that the loader decides by the time."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self._skipped = 0.0
 
     def __call__(self) -> float:
-        return self.now
+        return time.monotonic() + self._skipped
+
+    def skip(self, seconds: float) -> None:
+        """Let some time have passed."""
+        self._skipped += seconds
 
     def install(self, patch: pytest.MonkeyPatch) -> Clock:
         """Let the epochs that begin from here on go by it."""
