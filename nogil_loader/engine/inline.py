@@ -53,8 +53,8 @@ class InlineCrew:
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)
             return
-        kitchen = self._kitchen
-        if not self._context.run(run.may_load, lease, kitchen.hints):
+        kitchen, rations = self._kitchen, run.rations
+        if rations is not None and not self._context.run(rations.ask, run, lease, kitchen.hints):
             return
         outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, lease.watch)
         if isinstance(outcome, Loaded):

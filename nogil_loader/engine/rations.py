@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nogil_loader.engine.holdings import Holdings
-from nogil_loader.engine.outcome import Failure, Loaded, Weight
+from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded, Weight
 from nogil_loader.engine.ticket import Lease, Ready, Ticket
 from nogil_loader.engine.watch import Watch
 from nogil_loader.errors import MemoryBudgetError
@@ -86,10 +86,10 @@ class Rations:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.divisible = divisible
-        #: Seconds that an idle thread may sleep before it should look after the others' memory.
-        self.patience = interval
         self._make_governor = make_governor
         self._governor, self._estimate = make_governor(anew=False)
+        #: Seconds that an idle thread may sleep before it should look after the others' memory; at most half of one.
+        self.patience = self._governor.patience(clock())
         self._unsound = False
         self._source = source
         self._interval = interval
@@ -108,8 +108,10 @@ class Rations:
     def ask(self, run: EpochRun, lease: Lease, hints: Hints) -> bool:
         """Whether a ticket may be loaded now. If not, it was given back, and some time has passed."""
         ticket = lease.ticket
-        if ticket.samples is not None or self._is_free(len(ticket.keys)):
-            return True  # whoever has read the samples has asked
+        if ticket.samples is not None:
+            return True  # whoever has read them has asked
+        if len(ticket.keys) <= self._free_count and self._clock() < self._free_until:
+            return True
         said = self._hints_for(ticket, hints)
         decision = self._consult(run, lease, lambda now: self._admit(run, lease, said, now))
         if decision is None:
@@ -126,7 +128,7 @@ class Rations:
 
     def ask_to_read(self, run: EpochRun, start: int, count: int) -> Permit:
         """How many of the next ``count`` samples of an iterable may be read, at once or after some time."""
-        if self._is_free(count):
+        if count <= self._free_count and self._clock() < self._free_until:
             return Permit(count)
         while True:
             size = count
@@ -142,9 +144,6 @@ class Rations:
             if decision.shortage is not None:
                 return Permit(0, failure=self.shortage(decision.shortage, None))
             return Permit(count, None if decision is _FREE else self._watch(run, start, None))
-
-    def _is_free(self, count: int) -> bool:
-        return count <= self._free_count and self._clock() < self._free_until
 
     def _admit(self, run: EpochRun, lease: Lease, said: Sequence[int] | None, now: float) -> Decision:
         ticket = lease.ticket
@@ -242,21 +241,24 @@ class Rations:
 
     # After loading
 
-    def weigh(self, loaded: Loaded) -> Weight:
+    def weigh(self, loaded: Loaded, lease: Lease) -> Weight:
         """Find out what a batch takes; not under the lock, since it looks into the user's objects."""
         nbytes = size_of(loaded.raw)
         if nbytes < _WORTH_TRACKING:
-            return Weight(nbytes, nbytes)
+            # Small, not asked about, and no larger than others: nobody wants to know.
+            known = nbytes <= self._known_bytes and lease.watch is None
+            return UNWEIGHED if known else Weight(nbytes, nbytes)
         owners = owners_of(loaded.raw)
         if loaded.samples is None:
             return Weight(nbytes, nbytes, owners)
-        theirs = owners_of(loaded.samples)
-        known = {id(owner) for owner, _ in theirs}
-        new = sum(size for owner, size in owners if id(owner) not in known)
+        theirs = {id(owner) for owner, _ in owners_of(loaded.samples)}
+        new = sum(size for owner, size in owners if id(owner) not in theirs)
         return Weight(nbytes, size_of(loaded.samples) + new, owners)
 
     def finished(self, ticket: Ticket, weight: Weight) -> None:
         """Note that a ticket is loaded. Under the lock, before the ledger knows."""
+        if not self._governor.under_way and weight.nbytes <= self._known_bytes:
+            return
         governor = self._begin()
         booked = governor.finished(ticket.start, weight.nbytes, self._clock(), peak=weight.peak)
         if not booked and weight.nbytes > self._known_bytes:
@@ -278,16 +280,22 @@ class Rations:
 
     # The consumer
 
-    def starved(self, head: int | None) -> None:
-        """Note where the piece is that the consumer waits for. Under the lock."""
-        if head is not None and not self._free_count:
+    def starved(self, run: EpochRun) -> None:
+        """Note that the consumer waits. Under the lock."""
+        if not self._governor.under_way:
+            return
+        head = run.ledger.awaited
+        if head is not None:
             self._begin().starved(head)
             self._unsound = False
             self._holdings.ring()
 
     def delivered(self, ready: Ready) -> None:
         """Note that the consumer has a batch. Under the lock."""
-        weight, start = ready.weight, ready.ticket.start
+        weight = ready.weight
+        if not (self._governor.under_way or weight.owners):
+            return
+        start = ready.ticket.start
         governor = self._begin()
         governor.delivered(start, weight.nbytes if weight.owners else 0)
         if weight.owners:

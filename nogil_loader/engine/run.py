@@ -28,7 +28,6 @@ from nogil_loader.policies import FailurePolicy
 
 if TYPE_CHECKING:
     from nogil_loader.engine.rations import Rations
-    from nogil_loader.memory.estimate import Hints
 
 # How long the consumer waits before it checks that whoever it waits for is alive. Death without a word is
 # noticed within this time.
@@ -127,7 +126,7 @@ class EpochRun:
         rations = self.rations
         if rations is None:
             return _wait(self._tickets, IDLE_STEP)
-        woken = _wait(self._tickets, min(IDLE_STEP, rations.patience))
+        woken = _wait(self._tickets, rations.patience)
         if not woken:
             rations.look(self)
         return woken
@@ -143,14 +142,10 @@ class EpochRun:
         with self.lock:
             return self._ledger.lease(worker)
 
-    def may_load(self, lease: Lease, hints: Hints) -> bool:
-        """Whether there is memory for a ticket. If not, it was given back, and some time has been waited."""
-        return self.rations is None or self.rations.ask(self, lease, hints)
-
     def finish(self, lease: Lease, loaded: Loaded) -> bool:
         """Hand in a batch; False when it came too late and was thrown away."""
         rations = self.rations
-        weight = UNWEIGHED if rations is None else rations.weigh(loaded)
+        weight = UNWEIGHED if rations is None else rations.weigh(loaded, lease)
         with self.lock:
             if self.closed or not self._ledger.holds(lease):
                 return False
@@ -240,7 +235,7 @@ class EpochRun:
             item = self._ledger.peek()
             self._consumer_waits = item is None
             if item is None and self.rations is not None:
-                self.rations.starved(self._ledger.awaited)
+                self.rations.starved(self)
         return item
 
     def deliver(self, item: Ready | Emptied) -> None:

@@ -172,7 +172,8 @@ class Worker:
             return kitchen is not None
         self.leased += 1
         self.lease = lease
-        if not run.may_load(lease, kitchen.hints):
+        rations = run.rations
+        if rations is not None and not rations.ask(run, lease, kitchen.hints):
             self.lease = None
             return not self.abandoned
         token = current_worker.set(self._info)

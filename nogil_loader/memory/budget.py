@@ -76,6 +76,7 @@ class Budget:
         ranks: The same.
         promised: Bytes that pieces have reserved and not yet filled.
         head: The piece that the consumer waits for, if it does.
+        under_way: The pieces that the consumer does not have.
     """
 
     def __init__(self, ranks: int = 1) -> None:
@@ -84,7 +85,7 @@ class Budget:
         self.head: int | None = None
         self._pieces: dict[int, Piece] = {}
         # Those not held, apart, since a consumer may keep a whole epoch.
-        self._under_way: dict[int, Piece] = {}
+        self.under_way: dict[int, Piece] = {}
         self._bytes = [0] * len(State)
         self._counts = [0] * len(State)
         self._latest: Piece | None = None
@@ -96,7 +97,7 @@ class Budget:
         if start in self._pieces:
             self.free(start)
         piece = Piece(start, count, hints)
-        self._pieces[start] = self._under_way[start] = piece
+        self._pieces[start] = self.under_way[start] = piece
         self._counts[State.PENDING] += 1
         return piece
 
@@ -136,7 +137,7 @@ class Budget:
         self._move(piece, State.HELD)
         if nbytes:
             self._resize(piece, nbytes)
-        del self._under_way[start]
+        del self.under_way[start]
         if piece.filled:
             self._latest = piece
         else:
@@ -158,7 +159,7 @@ class Budget:
         piece = self._pieces.pop(start, None)
         if piece is None:
             return 0
-        self._under_way.pop(start, None)
+        self.under_way.pop(start, None)
         self.promised -= piece.promised
         self._bytes[piece.state] -= piece.filled
         self._counts[piece.state] -= 1
@@ -183,11 +184,11 @@ class Budget:
         spare = self.first()
         loading = self._counts[State.LOADING] - sum(
             piece.start == spare or piece.condemned
-            for piece in self._under_way.values()
+            for piece in self.under_way.values()
             if piece.state is State.LOADING
         )
-        for start in sorted(self._under_way, reverse=True):
-            piece = self._under_way[start]
+        for start in sorted(self.under_way, reverse=True):
+            piece = self.under_way[start]
             if excess <= 0:
                 break
             if piece.state not in states or piece.condemned or start == spare:
@@ -252,22 +253,22 @@ class Budget:
     @property
     def condemned(self) -> int:
         """Bytes that come back when the condemned pieces have been given up, now or later."""
-        return sum(self._weight(piece) for piece in self._under_way.values() if piece.condemned)
+        return sum(self._weight(piece) for piece in self.under_way.values() if piece.condemned)
 
     def first(self) -> int | None:
         """The piece that is never given up: what the consumer waits for, or else the earliest it has not got."""
-        return min(self._under_way, default=None) if self.head is None else self.head
+        return min(self.under_way, default=None) if self.head is None else self.head
 
     def is_queued_behind(self, start: int) -> bool:
         """Whether an earlier piece is pending."""
         return self._counts[State.PENDING] > 0 and any(
-            piece.state is State.PENDING and piece.start < start for piece in self._under_way.values()
+            piece.state is State.PENDING and piece.start < start for piece in self.under_way.values()
         )
 
     def is_ahead_in_flight(self, start: int) -> bool:
         """Whether an earlier piece is being loaded or ready."""
         return any(
-            piece.state is not State.PENDING and piece.start < start for piece in self._under_way.values()
+            piece.state is not State.PENDING and piece.start < start for piece in self.under_way.values()
         )
 
     def _weight(self, piece: Piece) -> int:

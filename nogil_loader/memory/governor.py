@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from nogil_loader.memory.budget import Budget, State
+from nogil_loader.memory.budget import Budget, Piece, State
 from nogil_loader.memory.decision import Action, Decision, Event, MemoryStatistics
 from nogil_loader.memory.estimate import Estimate
 from nogil_loader.memory.gauge import Gauge, Level
@@ -60,6 +60,9 @@ class Governor:
         revocable: Whether what was loaded can be loaded again. If not, as with an iterable, nothing that is on
             its way is given up; the pieces are read one after the other.
         ranks: Processes of the job that share the memory, this one included.
+
+    Attributes:
+        under_way: The pieces on the book that the consumer does not have yet.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Governor:
         self._estimate = estimate
         self._fixed = sharded if policy.fixed_batch_size is None else policy.fixed_batch_size
         self._budget = Budget(max(1, ranks))
+        self.under_way: Mapping[int, Piece] = self._budget.under_way
         self._gauge = Gauge(policy)
         self._throttle = Throttle(policy, workers=workers, capacity=capacity, fixed=self._fixed)
         self._moves = Moves(
