@@ -53,9 +53,12 @@ class InlineCrew:
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)
             return
-        kitchen, rations = self._kitchen, run.rations
-        if rations is not None and not self._context.run(rations.ask, run, lease, kitchen.hints):
-            return
+        kitchen = self._kitchen
+        if run.rations is not None:
+            permit = self._context.run(run.rations.ask, run, lease, kitchen.hints)
+            if not permit.samples:
+                run.sit_out(permit.pause)
+                return
         outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, lease.watch)
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome)
@@ -79,13 +82,15 @@ class InlineCrew:
 
     def _read(self, reading: Reading) -> None:
         try:
-            self._context.run(reading.step)
+            pause = self._context.run(reading.step)
         except KeyboardInterrupt:
             reading.source.reopen()
             raise
         except BaseException as error:  # noqa: BLE001 - as in a reader's thread
             failure = reading.failure(error)
         else:
+            if pause:
+                self._run.sit_out(pause)
             return
         reading.fail(failure)
         del failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import partial
 
@@ -12,6 +13,8 @@ from nogil_loader.memory.governor import Governor
 from nogil_loader.memory.ranks import local_world_size
 from nogil_loader.memory.source import ReadingSource
 from nogil_loader.policies import MemoryPolicy
+
+logger = logging.getLogger("nogil_loader")
 
 
 class Provisions:
@@ -31,6 +34,7 @@ class Provisions:
         self._source = ReadingSource(policy)
         self._rereadable = rereadable
         self._sharded = sharded
+        self._told = False
         reading = self._source.read()
         # A limit below what the machine has: there, what the C library keeps for later decides what fits.
         if policy.tune_malloc and reading is not None and not self._source.is_host:
@@ -43,9 +47,16 @@ class Provisions:
         return Rations(
             partial(self._governor, workers, capacity),
             self._source,
-            interval=policy.interval,
+            policy=policy,
+            capacity=capacity,
             divisible=not fixed,
+            warn=self._tell_of_hints,
         )
+
+    def _tell_of_hints(self, reason: str) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning("sizes of samples are learned, and hints ignored from here on: %s", reason)
 
     def _governor(self, workers: int, capacity: int, *, anew: bool) -> tuple[Governor, Estimate]:
         if anew:

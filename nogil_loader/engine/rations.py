@@ -34,6 +34,7 @@ from nogil_loader.memory.reading import BUSY, Busy, MemoryReading
 from nogil_loader.memory.relief import relieve
 from nogil_loader.memory.source import ReadingSource
 from nogil_loader.memory.weigh import owners_of, size_of
+from nogil_loader.policies import MemoryPolicy
 
 if TYPE_CHECKING:
     from nogil_loader.engine.run import EpochRun
@@ -52,17 +53,23 @@ _GO_ON = Decision(Action.GO_ON)
 
 
 class Permit(NamedTuple):
-    """What a reader may read next.
+    """What a thread may load next.
 
     Attributes:
         samples: So many at most; 0 for none now.
-        watch: Reports them, where that has to be done.
+        pause: Seconds to wait before asking again.
+        watch: Reports what a reader reads, where that has to be done.
         failure: Why nothing can be read any more.
     """
 
     samples: int
+    pause: float = 0.0
     watch: Watch | None = None
     failure: Failure | None = None
+
+
+_ALL = Permit(sys.maxsize)
+_NONE = Permit(0)
 
 
 class Rations:
@@ -71,8 +78,10 @@ class Rations:
     Args:
         make_governor: Makes who decides, and its estimate; with ``anew=True`` after a call that was broken off.
         source: Where readings come from.
-        interval: Longest time between two readings while tickets are loaded, in seconds.
+        policy: For the times.
+        capacity: Tickets that may exist at a time.
         divisible: Whether a batch may be delivered in parts.
+        warn: Told once for what reason hints are not used any more.
         clock: Seconds from any start, never going back.
     """
 
@@ -81,69 +90,77 @@ class Rations:
         make_governor: Callable[..., tuple[Governor, Estimate]],
         source: ReadingSource,
         *,
-        interval: float,
+        policy: MemoryPolicy,
+        capacity: int,
         divisible: bool,
+        warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.divisible = divisible
+        #: How long, in seconds, a thread may wait that has begun to load.
+        self.stall = policy.stall
         self._make_governor = make_governor
         self._governor, self._estimate = make_governor(anew=False)
-        #: Seconds that an idle thread may sleep before it should look after the others' memory; at most half of one.
+        #: Seconds, at most half of one, that an idle thread may sleep before it should look after the others.
         self.patience = self._governor.patience(clock())
         self._unsound = False
         self._source = source
-        self._interval = interval
+        self._interval = policy.interval
+        self._capacity = capacity
+        self._warn = warn
         self._clock = clock
         self._meter = PeakMeter()
-        self._free_count = 0
-        self._free_bytes = 0
+        # Until the next reading, so many pieces of up to so many samples and bytes are free.
+        self._free_pieces = self._free_count = self._free_bytes = 0
         self._free_until = self._looked_at = -1.0
         self._known_bytes = -1
-        self._hint_told = False
         self._holdings = Holdings()
         self._events: deque[Event] = deque(maxlen=_EVENTS)
 
     # Before loading
 
-    def ask(self, run: EpochRun, lease: Lease, hints: Hints) -> bool:
-        """Whether a ticket may be loaded now. If not, it was given back, and some time has passed."""
+    def ask(self, run: EpochRun, lease: Lease, hints: Hints) -> Permit:
+        """Whether a ticket may be loaded now. If not, it was given back, and there may be a time to wait."""
         ticket = lease.ticket
         if ticket.samples is not None:
-            return True  # whoever has read them has asked
-        if len(ticket.keys) <= self._free_count and self._clock() < self._free_until:
-            return True
-        said = self._hints_for(ticket, hints)
+            return _ALL  # whoever has read them has asked
+        if self._is_free(len(ticket.keys)):
+            return _ALL
+        said = hints.of(ticket.keys)
+        if hints.ignored is not None:
+            self._warn(hints.ignored)
         decision = self._consult(run, lease, lambda now: self._admit(run, lease, said, now))
         if decision is None:
-            return False
+            return _NONE
+        if decision.action is Action.ADMIT:
+            return _ALL
         if decision.action is Action.PRESPLIT:
             run.split(lease, decision.samples)
         elif decision.action is Action.WAIT:
             run.release(lease, quietly=True)
-            self.wait(decision.after)
-            run.wake_worker()
         elif decision.shortage is not None:
             run.fail(lease, self.shortage(decision.shortage, lease), final=True)
-        return decision.action is Action.ADMIT
+        return Permit(0, decision.after)
 
     def ask_to_read(self, run: EpochRun, start: int, count: int) -> Permit:
-        """How many of the next ``count`` samples of an iterable may be read, at once or after some time."""
-        if count <= self._free_count and self._clock() < self._free_until:
+        """How many of the next ``count`` samples of an iterable may be read."""
+        if self._is_free(count):
             return Permit(count)
-        while True:
-            size = count
-            decision = self._consult(run, None, lambda now: self._admit_reading(start, size, now))  # noqa: B023
-            if decision is None:
-                return Permit(0)
-            if decision.action is Action.PRESPLIT:
-                count = decision.samples
-                continue
-            if decision.action is Action.WAIT:
-                self.wait(decision.after)
-                return Permit(0)
-            if decision.shortage is not None:
-                return Permit(0, failure=self.shortage(decision.shortage, None))
-            return Permit(count, None if decision is _FREE else self._watch(run, start, None))
+        decision = self._consult(run, None, lambda now: self._admit_reading(start, count, now))
+        if decision is None:
+            return _NONE
+        if decision.action is Action.PRESPLIT:
+            return self.ask_to_read(run, start, decision.samples)
+        if decision.action is Action.ADMIT:
+            return Permit(count, watch=None if decision is _FREE else self._watch(run, start, None))
+        failure = None if decision.shortage is None else self.shortage(decision.shortage, None)
+        return Permit(0, decision.after, failure=failure)
+
+    def _is_free(self, count: int) -> bool:
+        if count > self._free_count or self._free_pieces <= 0 or self._clock() >= self._free_until:
+            return False
+        self._free_pieces -= 1  # two threads may count one; the allowance has a margin
+        return True
 
     def _admit(self, run: EpochRun, lease: Lease, said: Sequence[int] | None, now: float) -> Decision:
         ticket = lease.ticket
@@ -161,10 +178,12 @@ class Rations:
 
     def _sets_free(self, count: int, said: Sequence[int] | None) -> bool:
         bound = self._governor.bound(count, said)
-        if (UNKNOWN_BATCH if bound is None else bound) > self._free_bytes:
+        size = UNKNOWN_BATCH if bound is None else bound
+        if size > self._free_bytes:
             return False
         if bound is not None and said is None:
-            self._free_count = max(count, self._free_count)
+            self._free_count = count
+            self._free_pieces = self._capacity * self._free_bytes // max(1, size) - 1
         return True
 
     def _watch(self, run: EpochRun, start: int, lease: Lease | None) -> Watch:
@@ -177,13 +196,6 @@ class Rations:
             meter=self._meter if alone else None,
             known=self._estimate.knows_sizes,
         )
-
-    def _hints_for(self, ticket: Ticket, hints: Hints) -> Sequence[int] | None:
-        said = hints.of(ticket.keys)
-        if hints.ignored is not None and not self._hint_told:
-            self._hint_told = True
-            logger.warning("sizes are learned, and hints ignored from here on: %s", hints.ignored)
-        return said
 
     # While loading
 
@@ -264,7 +276,7 @@ class Rations:
         if not booked and weight.nbytes > self._known_bytes:
             self._known_bytes = weight.nbytes
             governor.saw(len(ticket.keys), weight.nbytes)
-            self._free_count = 0  # it may be too large to be free
+            self._free_pieces = 0  # it may be too large to be free
         self._unsound = False
 
     def withdrawn(self, ticket: Ticket) -> None:
@@ -274,7 +286,7 @@ class Rations:
 
     def refused(self, ticket: Ticket) -> None:
         """Note that the system refused memory for a ticket. Under the lock."""
-        self._free_count = 0
+        self._free_pieces = 0
         self._begin().refused(ticket.start, self._clock())
         self._unsound = False
 
@@ -360,11 +372,9 @@ class Rations:
             else:
                 pool.resume(self)
         self.patience = self._governor.patience(now)
+        self._free_pieces = 0  # until somebody asks for a piece
         self._free_bytes = self._governor.allowance(now)
         self._free_until = now + min(self._interval, self.patience)
-        bound = self._governor.bound(self._free_count) if self._free_count else None
-        if bound is None or bound > self._free_bytes:
-            self._free_count = 0
         return seen
 
     def _begin(self) -> Governor:

@@ -19,7 +19,7 @@ from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.stream import StreamSource
-from nogil_loader.engine.watch import Halt
+from nogil_loader.engine.watch import Halt, Watch
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.memory.reading import read_memory
 from nogil_loader.policies import FailurePolicy
@@ -43,37 +43,48 @@ class Reading:
         self.source = source
         self.run = run
         self.done = False
+        self.watch: Watch | None = None
         self._policy = policy
         self._tries = 0
         self._tried_at = -1
 
-    def step(self) -> None:
-        """Read and plan one ticket, if there is memory for it. What the iterable raises passes through."""
+    def step(self) -> float:
+        """Read and plan one ticket, if there is memory for it. What the iterable raises passes through.
+
+        Returns:
+            Seconds to wait for memory before the next step.
+        """
         source, rations = self.source, self.run.rations
         permit = Permit(source.wanted)
         if rations is not None:
             permit = rations.ask_to_read(self.run, source.position, source.wanted)
-            if permit.failure is not None:
-                self.fail(permit.failure, final=True)
-                return
-            if not permit.samples:
-                return
+        if permit.failure is not None:
+            self.fail(permit.failure, final=True)
+        if not permit.samples:
+            return permit.pause
+        self.watch = permit.watch
         ticket = None
         try:
             ticket = source.read(permit.samples, permit.watch)
         except Halt as halt:
             if isinstance(halt.outcome, Failure):
                 self.fail(halt.outcome, final=True)
-            return
+            return 0.0
         finally:
             if permit.watch is not None:
                 permit.watch.end(0 if ticket is None else ticket.span)
         if ticket is None:
             self.run.end_plan()
             self.done = True
-            return
-        self.run.plan(ticket)
-        source.advance(ticket)
+        else:
+            self.run.plan(ticket)
+            source.advance(ticket)
+        return 0.0
+
+    @property
+    def mark(self) -> object | None:
+        """Changes whenever the reader gets on; None while it reads nothing, or waits for memory."""
+        return None if self.watch is not None and self.watch.waiting else self.source.at
 
     def fail(self, failure: Failure, *, final: bool = False) -> None:
         """Open the iterable anew if the policy allows another attempt at this position, or end the plan here."""
@@ -134,7 +145,7 @@ class Reader:
             if not reading.done:
                 self._thread = self._start()
             return
-        if self._watchdog.stuck(now, [(READER, reading.source.at)]):
+        if self._watchdog.stuck(now, [(READER, reading.mark)]):
             # Nobody may read the iterator beside the stuck thread, so there is no second attempt.
             reading.run.abandoned += 1
             reading.fail(reading.failure(None, "stuck", stack_of(self._thread)), final=True)
@@ -158,11 +169,13 @@ def _serve(weak: weakref.ref[Reading], run: EpochRun) -> None:
         if reading is None or reading.done:
             return
         try:
-            reading.step()
+            pause = reading.step()
         except BaseException as error:  # noqa: BLE001 - whatever ends the reader has to become a failure
             failure = reading.failure(error)
         else:
             del reading
+            if pause:
+                run.sit_out(pause)
             continue
         reading.fail(failure)
         # It leads to this frame, which would keep the samples of the frames below alive.

@@ -131,6 +131,12 @@ class EpochRun:
             rations.look(self)
         return woken
 
+    def sit_out(self, seconds: float) -> bool:
+        """Wait up to so long for memory to become free; always False, as no ticket came."""
+        if self.rations is not None:
+            self.rations.wait(seconds)
+        return False
+
     def wake_worker(self) -> None:
         """Let a worker look for a ticket that was planned again."""
         self._tickets.put(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from nogil_loader.engine.outcome import Failure, GivenBack
@@ -39,6 +40,9 @@ class Watch:
         lease: The ticket that is loaded; None for what a reader reads.
         meter: Measures the memory that loading a sample takes, while this piece is the only one; else None.
         known: Whether sizes are known, so that not every sample has to be reported.
+
+    Attributes:
+        waiting: Whether the thread waits for memory.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Watch:
     ) -> None:
         self.start = start
         self.known = known
+        self.waiting = False
         self._rations = rations
         self._run = run
         self._lease = lease
@@ -76,10 +81,24 @@ class Watch:
         self._unreported = 0
         self.known = True
         decision = self._rations.progress(self._run, self.start, self._lease, sizes)
-        while decision is not None and decision.action is Action.WAIT:
-            self._rations.wait(decision.after)
-            decision = self._rations.progress(self._run, self.start, self._lease, ())
+        if decision is not None and decision.action is Action.WAIT:
+            decision = self._wait(decision.after)
         return self._obey(decision)
+
+    def _wait(self, seconds: float) -> Decision | None:
+        """Wait until the piece may go on, for a bounded time: nobody else might be left to end the epoch."""
+        rations = self._rations
+        self.waiting = True
+        try:
+            for _ in range(math.ceil(rations.stall / seconds) + 1):
+                rations.wait(seconds)
+                decision = rations.progress(self._run, self.start, self._lease, ())
+                if decision is None or decision.action is not Action.WAIT:
+                    return decision
+        finally:
+            self.waiting = False
+        # A ticket can be loaded again, what a reader has read cannot.
+        return None if self._lease is not None else Decision(Action.GO_ON)
 
     def end(self, count: int) -> None:
         """Note that a reader has read so many samples and no more; 0 if there is nothing to be planned."""

@@ -46,6 +46,7 @@ class Worker:
         scope: Which sample it is at.
         launched: Whether ``start`` has returned.
         started: Whether start-up is over.
+        pause: Seconds to wait for memory before it looks for a ticket again.
         stage: What part of start-up it is in.
         abandoned: Whether it was given up on; it ends by itself when its user code returns.
         buried: Whether its death has had its consequences.
@@ -58,6 +59,7 @@ class Worker:
         self.scope: SampleScope | None = None
         self._born = time.monotonic()
         self._unclaimed = [True]
+        self.pause = 0.0
         self.launched = False
         self.started = False
         self.stage = "start-up"
@@ -122,9 +124,9 @@ class Worker:
 
     @property
     def mark(self) -> object | None:
-        """Changes whenever the worker gets on; None while it loads nothing."""
+        """Changes whenever the worker gets on; None while it loads nothing, or waits for memory."""
         lease, scope = self.lease, self.scope
-        if lease is None or scope is None:
+        if lease is None or scope is None or (lease.watch is not None and lease.watch.waiting):
             return None
         return self.leased, scope.offset, scope.stage
 
@@ -172,10 +174,12 @@ class Worker:
             return kitchen is not None
         self.leased += 1
         self.lease = lease
-        rations = run.rations
-        if rations is not None and not rations.ask(run, lease, kitchen.hints):
-            self.lease = None
-            return not self.abandoned
+        if run.rations is not None:
+            permit = run.rations.ask(run, lease, kitchen.hints)
+            if not permit.samples:
+                self.lease = None
+                self.pause = permit.pause
+                return not self.abandoned
         token = current_worker.set(self._info)
         outcome = kitchen.attempt(lease.ticket, scope, self.id, lease.watch)
         current_worker.reset(token)
@@ -228,8 +232,9 @@ def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
     if not run.closed:
         worker.begin(run)
     while not run.closed:
+        pause, worker.pause = worker.pause, 0.0
         del worker
-        woken = run.wait_for_ticket()
+        woken = run.sit_out(pause) if pause else run.wait_for_ticket()
         worker = me()
         if worker is None or not (worker.load_next(run) or run.closed):
             return False
