@@ -54,12 +54,14 @@ class InlineCrew:
                 self._read(self._reading)
             return
         kitchen = self._kitchen
+        watch = None
         if run.rations is not None:
             permit = self._context.run(run.rations.ask, run, lease, kitchen.hints)
             if not permit.samples:
                 run.sit_out(permit.pause)
                 return
-        outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, lease.watch)
+            watch = permit.watch
+        outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, watch)
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome)
         elif isinstance(outcome, GivenBack):

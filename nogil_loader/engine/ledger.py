@@ -265,6 +265,13 @@ class Ledger:
         loading = (start for start, entry in self._entries.items() if type(entry) in (Planned, Lease))
         return min(loading, default=None)
 
+    def spare(self) -> list[int]:
+        """Where tickets begin that are loaded and not what the consumer gets next."""
+        following = self._next_start()
+        return [
+            start for start, entry in self._entries.items() if type(entry) is Ready and start != following
+        ]
+
     @property
     def deliverable(self) -> bool:
         """Whether ``peek`` would return something."""
@@ -347,7 +354,8 @@ class Ledger:
         # Good batches first, those that are still being loaded as well; then the failure.
         failed = self._failed_at()
         under_way = any(
-            type(entry) in (Planned, Lease) and start < failed for start, entry in self._entries.items()
+            type(entry) is Lease or (type(entry) is Planned and start < failed)
+            for start, entry in self._entries.items()
         )
         return None if failed == _NOWHERE or under_way else int(failed)
 

@@ -50,6 +50,7 @@ class Provisions:
             policy=policy,
             capacity=capacity,
             divisible=not fixed,
+            rereadable=self._rereadable,
             warn=self._tell_of_hints,
         )
 

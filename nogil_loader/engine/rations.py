@@ -43,7 +43,7 @@ logger = logging.getLogger("nogil_loader")
 
 # What is taken for the size of a batch about which nothing is known yet. Where batches of this size would be free,
 # nobody waits for the first sample of the first epoch.
-UNKNOWN_BATCH = 256 << 20
+UNKNOWN_BATCH = 64 << 20
 # Who holds a batch is not noted below this size: it would cost more than the batch.
 _WORTH_TRACKING = 64 << 10
 # Events kept for `MemoryStatistics`.
@@ -58,7 +58,7 @@ class Permit(NamedTuple):
     Attributes:
         samples: So many at most; 0 for none now.
         pause: Seconds to wait before asking again.
-        watch: Reports what a reader reads, where that has to be done.
+        watch: Reports what is loaded, where that has to be done.
         failure: Why nothing can be read any more.
     """
 
@@ -81,6 +81,7 @@ class Rations:
         policy: For the times.
         capacity: Tickets that may exist at a time.
         divisible: Whether a batch may be delivered in parts.
+        rereadable: Whether batches that were dropped can be loaded again.
         warn: Told once for what reason hints are not used any more.
         clock: Seconds from any start, never going back.
     """
@@ -93,6 +94,7 @@ class Rations:
         policy: MemoryPolicy,
         capacity: int,
         divisible: bool,
+        rereadable: bool,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -107,6 +109,7 @@ class Rations:
         self._source = source
         self._interval = policy.interval
         self._capacity = capacity
+        self._rereadable = rereadable
         self._warn = warn
         self._clock = clock
         self._meter = PeakMeter()
@@ -124,16 +127,17 @@ class Rations:
         ticket = lease.ticket
         if ticket.samples is not None:
             return _ALL  # whoever has read them has asked
-        if self._is_free(len(ticket.keys)):
+        count = len(ticket.keys)
+        if self._is_free(count):
             return _ALL
         said = hints.of(ticket.keys)
         if hints.ignored is not None:
             self._warn(hints.ignored)
-        decision = self._consult(run, lease, lambda now: self._admit(run, lease, said, now))
+        decision = self._consult(run, lease, lambda now: self._admit(ticket, said, now))
         if decision is None:
             return _NONE
         if decision.action is Action.ADMIT:
-            return _ALL
+            return _ALL if decision is _FREE else Permit(count, watch=self._watch(run, ticket.start, lease))
         if decision.action is Action.PRESPLIT:
             run.split(lease, decision.samples)
         elif decision.action is Action.WAIT:
@@ -162,16 +166,12 @@ class Rations:
         self._free_pieces -= 1  # two threads may count one; the allowance has a margin
         return True
 
-    def _admit(self, run: EpochRun, lease: Lease, said: Sequence[int] | None, now: float) -> Decision:
-        ticket = lease.ticket
+    def _admit(self, ticket: Ticket, said: Sequence[int] | None, now: float) -> Decision:
         count = len(ticket.keys)
-        if not ticket.memory_retries and self._sets_free(count, said):
-            return _FREE
         alone = ticket.memory_retries > 0
-        decision = self._governor.admit(ticket.start, count, now, said, alone=alone)
-        if decision.action is Action.ADMIT:
-            lease.watch = self._watch(run, ticket.start, lease)
-        return decision
+        if not alone and self._sets_free(count, said):
+            return _FREE
+        return self._governor.admit(ticket.start, count, now, said, alone=alone)
 
     def _admit_reading(self, start: int, count: int, now: float) -> Decision:
         return _FREE if self._sets_free(count, None) else self._governor.admit(start, count, now)
@@ -253,12 +253,12 @@ class Rations:
 
     # After loading
 
-    def weigh(self, loaded: Loaded, lease: Lease) -> Weight:
+    def weigh(self, loaded: Loaded) -> Weight:
         """Find out what a batch takes; not under the lock, since it looks into the user's objects."""
         nbytes = size_of(loaded.raw)
         if nbytes < _WORTH_TRACKING:
             # Small, not asked about, and no larger than others: nobody wants to know.
-            known = nbytes <= self._known_bytes and lease.watch is None
+            known = nbytes <= self._known_bytes and not self._governor.under_way
             return UNWEIGHED if known else Weight(nbytes, nbytes)
         owners = owners_of(loaded.raw)
         if loaded.samples is None:
@@ -354,7 +354,9 @@ class Rations:
             seen = self._observe(reading, now)
             decision = question(now)
             self._unsound = False
-            dropped = self._revoke(run, seen) + self._revoke(run, decision)
+            dropped = self._revoke(run, (*seen.revoke, *decision.revoke))
+            if decision.relief and decision.action is Action.WAIT and self._rereadable:
+                dropped += self._revoke(run, run.ledger.spare())
         dropped.clear()  # large data end outside of the lock
         if seen.relief or decision.relief:
             relieve()
@@ -388,9 +390,9 @@ class Rations:
         self._unsound = True
         return self._governor
 
-    def _revoke(self, run: EpochRun, decision: Decision) -> list[Any]:
+    def _revoke(self, run: EpochRun, starts: Sequence[int]) -> list[Any]:
         dropped: list[Any] = []
-        for start in decision.revoke:
+        for start in starts:
             dropped.append(run.ledger.revoke(start))
             run.wake_worker()
         return dropped

@@ -151,7 +151,7 @@ class EpochRun:
     def finish(self, lease: Lease, loaded: Loaded) -> bool:
         """Hand in a batch; False when it came too late and was thrown away."""
         rations = self.rations
-        weight = UNWEIGHED if rations is None else rations.weigh(loaded, lease)
+        weight = UNWEIGHED if rations is None else rations.weigh(loaded)
         with self.lock:
             if self.closed or not self._ledger.holds(lease):
                 return False

@@ -113,12 +113,11 @@ class Lease:
     is told so, and the outcome is thrown away.
     """
 
-    __slots__ = ("ticket", "watch", "worker")
+    __slots__ = ("ticket", "worker")
 
     def __init__(self, ticket: Ticket, worker: Any) -> None:
         self.ticket = ticket
         self.worker = worker
-        self.watch: Any = None  # how the worker reports to the governor, if it has to
 
 
 class Ready(NamedTuple):

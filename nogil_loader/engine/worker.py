@@ -24,6 +24,7 @@ from nogil_loader.engine.run import IDLE_STEP, EpochRun
 from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.ticket import Lease, Verdict
+from nogil_loader.engine.watch import Watch
 from nogil_loader.errors import DeadWorkerError
 from nogil_loader.memory.relief import relieve
 
@@ -44,6 +45,7 @@ class Worker:
         lease: What it is loading.
         leased: How many leases it has had.
         scope: Which sample it is at.
+        watch: Reports to the governor what it loads, where that has to be done.
         launched: Whether ``start`` has returned.
         started: Whether start-up is over.
         pause: Seconds to wait for memory before it looks for a ticket again.
@@ -57,6 +59,7 @@ class Worker:
         self.lease: Lease | None = None
         self.leased = 0
         self.scope: SampleScope | None = None
+        self.watch: Watch | None = None
         self._born = time.monotonic()
         self._unclaimed = [True]
         self.pause = 0.0
@@ -126,7 +129,7 @@ class Worker:
     def mark(self) -> object | None:
         """Changes whenever the worker gets on; None while it loads nothing, or waits for memory."""
         lease, scope = self.lease, self.scope
-        if lease is None or scope is None or (lease.watch is not None and lease.watch.waiting):
+        if lease is None or scope is None or (self.watch is not None and self.watch.waiting):
             return None
         return self.leased, scope.offset, scope.stage
 
@@ -174,18 +177,20 @@ class Worker:
             return kitchen is not None
         self.leased += 1
         self.lease = lease
+        watch = None
         if run.rations is not None:
             permit = run.rations.ask(run, lease, kitchen.hints)
+            watch = self.watch = permit.watch
             if not permit.samples:
                 self.lease = None
                 self.pause = permit.pause
                 return not self.abandoned
         token = current_worker.set(self._info)
-        outcome = kitchen.attempt(lease.ticket, scope, self.id, lease.watch)
+        outcome = kitchen.attempt(lease.ticket, scope, self.id, watch)
         current_worker.reset(token)
         if os.getpid() != run.pid:
             return False  # the child of a fork in user code that came back here; there is nobody it works for
-        self.lease = None
+        self.lease = self.watch = None
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome)
             return not self.abandoned
