@@ -232,7 +232,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def skips_stay_within_the_allowance(self) -> None:
         if hasattr(self, "ledger"):
-            assert len(self.records) <= self.policy.skip_allowance(len(self.planned))
+            assert len(self.records) <= self.policy.skip_allowance(len(self.planned) + len(self.before))
 
     def teardown(self) -> None:
         """Whatever state it was left in, honest workers and a patient consumer reach an end."""
