@@ -170,8 +170,9 @@ def resolve_memory(
     """Return what is asked for memory, None for ``memory="off"``."""
     if policy is None:
         return None
-    # Only plain stacking writes each sample into its place; the others have all samples before they make a batch.
-    stacks = type(collate) is DefaultCollate and not collate.per_key
+    # Plain stacking writes each sample into its place, and a list is a batch of the samples themselves. The others
+    # have all samples before they make a batch.
+    stacks = collate is list or (type(collate) is DefaultCollate and not collate.per_key)
     in_place = stacks or source.single
     rereadable = isinstance(source, PlanningSource)
     return Provisions(policy, copies=1 if in_place and rereadable else 2, rereadable=rereadable)

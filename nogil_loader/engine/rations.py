@@ -1,37 +1,31 @@
-"""What the threads of one epoch ask the memory governor, and what they do about its answers.
+"""What the threads of one epoch ask for: may this be loaded, may this go on, and what came of it.
 
 Guarantees of this file:
 
-* The governor is only called under the run's lock, together with the ledger's transition that belongs to it.
-  Readings, hints (user code), garbage collection and the end of large data stay outside.
-* While memory is plentiful a ticket costs two comparisons here: pieces whose size is at most the governor's
-  *allowance* are *free*, they are loaded without being asked about.
-* Whoever has to wait does so for a bounded time and gives its ticket back first, so that what the consumer needs
-  is never in the hands of somebody who sleeps.
+* While memory is plentiful a ticket costs two comparisons here: see `FreePieces`.
+* Whoever has to wait gives its ticket back first, so that what the consumer needs is never in the hands of
+  somebody who sleeps. The waiting is the caller's part, which knows what it may hold on to meanwhile.
+* Nothing is called under the lock that could run user code: hints are asked for, and batches weighed, outside.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from nogil_loader.engine.holdings import Holdings
+from nogil_loader.engine.counsel import Counsel
+from nogil_loader.engine.free import FreePieces
 from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded, Weight
 from nogil_loader.engine.ticket import Lease, Ready, Ticket
 from nogil_loader.engine.watch import Watch
 from nogil_loader.errors import MemoryBudgetError
-from nogil_loader.memory.decision import Action, Decision, Event, MemoryStatistics, Shortage
+from nogil_loader.memory.decision import Action, Decision, MemoryStatistics, Shortage
 from nogil_loader.memory.estimate import Estimate, Hints
 from nogil_loader.memory.governor import Governor
 from nogil_loader.memory.peak import PeakMeter
-from nogil_loader.memory.pool import pool
-from nogil_loader.memory.reading import BUSY, Busy, MemoryReading
-from nogil_loader.memory.relief import relieve
+from nogil_loader.memory.reading import MemoryReading
 from nogil_loader.memory.source import ReadingSource
 from nogil_loader.memory.weigh import owners_of, size_of
 from nogil_loader.policies import MemoryPolicy
@@ -39,17 +33,9 @@ from nogil_loader.policies import MemoryPolicy
 if TYPE_CHECKING:
     from nogil_loader.engine.run import EpochRun
 
-logger = logging.getLogger("nogil_loader")
-
-# What is taken for the size of a batch about which nothing is known yet. Where batches of this size would be free,
-# nobody waits for the first sample of the first epoch.
-UNKNOWN_BATCH = 64 << 20
 # Who holds a batch is not noted below this size: it would cost more than the batch.
 _WORTH_TRACKING = 64 << 10
-# Events kept for `MemoryStatistics`.
-_EVENTS = 1000
 _FREE = Decision(Action.ADMIT)
-_GO_ON = Decision(Action.GO_ON)
 
 
 class Permit(NamedTuple):
@@ -101,24 +87,13 @@ class Rations:
         self.divisible = divisible
         #: How long, in seconds, a thread may wait that has begun to load.
         self.stall = policy.stall
-        self._make_governor = make_governor
-        self._governor, self._estimate = make_governor(anew=False)
-        #: Seconds, at most half of one, that an idle thread may sleep before it should look after the others.
-        self.patience = self._governor.patience(clock())
-        self._unsound = False
+        self._free = FreePieces(capacity, policy.interval, clock)
+        self._counsel = Counsel(make_governor, source, self._free, rereadable=rereadable, clock=clock)
         self._source = source
-        self._interval = policy.interval
-        self._capacity = capacity
-        self._rereadable = rereadable
         self._warn = warn
         self._clock = clock
         self._meter = PeakMeter()
-        # Until the next reading, so many pieces of up to so many samples and bytes are free.
-        self._free_pieces = self._free_count = self._free_bytes = 0
-        self._free_until = self._looked_at = -1.0
-        self._known_bytes = -1
-        self._holdings = Holdings()
-        self._events: deque[Event] = deque(maxlen=_EVENTS)
+        self._known_bytes = -1  # of the largest free batch
 
     # Before loading
 
@@ -128,12 +103,12 @@ class Rations:
         if ticket.samples is not None:
             return _ALL  # whoever has read them has asked
         count = len(ticket.keys)
-        if self._is_free(count):
+        if self._free.take(count):
             return _ALL
         said = hints.of(ticket.keys)
         if hints.ignored is not None:
             self._warn(hints.ignored)
-        decision = self._consult(run, lease, lambda now: self._admit(ticket, said, now))
+        decision = self._counsel.consult(run, lease, lambda now: self._admit(ticket, said, now))
         if decision is None:
             return _NONE
         if decision.action is Action.ADMIT:
@@ -148,9 +123,9 @@ class Rations:
 
     def ask_to_read(self, run: EpochRun, start: int, count: int) -> Permit:
         """How many of the next ``count`` samples of an iterable may be read."""
-        if self._is_free(count):
+        if self._free.take(count):
             return Permit(count)
-        decision = self._consult(run, None, lambda now: self._admit_reading(start, count, now))
+        decision = self._counsel.consult(run, None, lambda now: self._admit_reading(start, count, now))
         if decision is None:
             return _NONE
         if decision.action is Action.PRESPLIT:
@@ -160,42 +135,26 @@ class Rations:
         failure = None if decision.shortage is None else self.shortage(decision.shortage, None)
         return Permit(0, decision.after, failure=failure)
 
-    def _is_free(self, count: int) -> bool:
-        if count > self._free_count or self._free_pieces <= 0 or self._clock() >= self._free_until:
-            return False
-        self._free_pieces -= 1  # two threads may count one; the allowance has a margin
-        return True
-
     def _admit(self, ticket: Ticket, said: Sequence[int] | None, now: float) -> Decision:
         count = len(ticket.keys)
         alone = ticket.memory_retries > 0
         if not alone and self._sets_free(count, said):
             return _FREE
-        return self._governor.admit(ticket.start, count, now, said, alone=alone)
+        return self._counsel.governor.admit(ticket.start, count, now, said, alone=alone)
 
     def _admit_reading(self, start: int, count: int, now: float) -> Decision:
-        return _FREE if self._sets_free(count, None) else self._governor.admit(start, count, now)
+        return _FREE if self._sets_free(count, None) else self._counsel.governor.admit(start, count, now)
 
     def _sets_free(self, count: int, said: Sequence[int] | None) -> bool:
-        bound = self._governor.bound(count, said)
-        size = UNKNOWN_BATCH if bound is None else bound
-        if size > self._free_bytes:
-            return False
-        if bound is not None and said is None:
-            self._free_count = count
-            self._free_pieces = self._capacity * self._free_bytes // max(1, size) - 1
-        return True
+        bound = self._counsel.governor.bound(count, said)
+        return self._free.grant(count, bound, like_others=said is None, limited=not self._source.is_host)
 
     def _watch(self, run: EpochRun, start: int, lease: Lease | None) -> Watch:
-        alone = self._governor.loads_alone and self._estimate.wants_calibration and not self._source.is_host
-        return Watch(
-            self,
-            run,
-            start,
-            lease,
-            meter=self._meter if alone else None,
-            known=self._estimate.knows_sizes,
-        )
+        counsel = self._counsel
+        measured = counsel.governor.loads_alone and counsel.estimate.wants_calibration
+        # Starting the meter sets back the peak that the system shows for the process: only where there is a limit.
+        meter = self._meter if measured and not self._source.is_host else None
+        return Watch(self, run, start, lease, meter=meter, known=counsel.estimate.knows_sizes)
 
     # While loading
 
@@ -203,25 +162,29 @@ class Rations:
         self, run: EpochRun, start: int, lease: Lease | None, sizes: Sequence[int]
     ) -> Decision | None:
         """Report samples; None when the lease is void."""
-        return self._consult(run, lease, lambda now: self._governor.progress(start, sizes, now))
+        return self._counsel.consult(
+            run, lease, lambda now: self._counsel.governor.progress(start, sizes, now)
+        )
 
     def read(self, run: EpochRun, start: int, count: int) -> None:
         """Note how many samples a reader has read of what it was permitted to."""
-        with run.lock:
-            governor = self._begin()
+        with run.lock, self._counsel.books() as governor:
             if count:
                 governor.shorten(start, count)
             else:
                 governor.withdrawn(start, self._clock())
-            self._unsound = False
 
     def calibrate(self, run: EpochRun, peak: int, nbytes: int) -> None:
         """Report what loading one sample of ``nbytes`` bytes took at most, if nothing else was loaded."""
-        with run.lock:
-            governor = self._begin()
+        with run.lock, self._counsel.books() as governor:
             if governor.loads_alone:
-                self._estimate.calibrate(peak, nbytes)
-            self._unsound = False
+                self._counsel.estimate.calibrate(peak, nbytes)
+
+    def size_up(self, run: EpochRun, start: int, nbytes: int) -> None:
+        """Note what one sample takes that was loaded only to know it; its piece is to be asked for anew."""
+        with run.lock, self._counsel.books() as governor:
+            governor.saw(1, nbytes)
+            governor.withdrawn(start, self._clock())
 
     def shortage(self, shortage: Shortage, lease: Lease | None) -> Failure:
         """The failure that ends the epoch for want of memory."""
@@ -234,14 +197,14 @@ class Rations:
 
     def exhausted(self, failure: Failure, ticket: Ticket) -> MemoryBudgetError:
         """The error for a ticket whose memory the system refused however little was asked for."""
-        state = self._governor.statistics()
+        state = self._counsel.governor.statistics()
         place = 0 if failure.offset is None else failure.offset
         error = MemoryBudgetError.refused(
             index=ticket.keys[place] if place < len(ticket.keys) else None,
             samples=len(ticket.keys),
             during=failure.during,
             refusal=failure.describe(),
-            needed=self._estimate.need(1),
+            needed=self._counsel.estimate.need(1),
             budget=state.room,
             limit=state.limit,
             used=state.used,
@@ -258,7 +221,7 @@ class Rations:
         nbytes = size_of(loaded.raw)
         if nbytes < _WORTH_TRACKING:
             # Small, not asked about, and no larger than others: nobody wants to know.
-            known = nbytes <= self._known_bytes and not self._governor.under_way
+            known = nbytes <= self._known_bytes and not self._counsel.governor.under_way
             return UNWEIGHED if known else Weight(nbytes, nbytes)
         owners = owners_of(loaded.raw)
         if loaded.samples is None:
@@ -269,141 +232,75 @@ class Rations:
 
     def finished(self, ticket: Ticket, weight: Weight) -> None:
         """Note that a ticket is loaded. Under the lock, before the ledger knows."""
-        if not self._governor.under_way and weight.nbytes <= self._known_bytes:
+        if not self._counsel.governor.under_way and weight.nbytes <= self._known_bytes:
             return
-        governor = self._begin()
-        booked = governor.finished(ticket.start, weight.nbytes, self._clock(), peak=weight.peak)
-        if not booked and weight.nbytes > self._known_bytes:
-            self._known_bytes = weight.nbytes
-            governor.saw(len(ticket.keys), weight.nbytes)
-            self._free_pieces = 0  # it may be too large to be free
-        self._unsound = False
+        with self._counsel.books() as governor:
+            booked = governor.finished(ticket.start, weight.nbytes, self._clock(), peak=weight.peak)
+            if not booked and weight.nbytes > self._known_bytes:
+                self._known_bytes = weight.nbytes
+                governor.saw(len(ticket.keys), weight.nbytes)
+                self._free.stop()  # its kind may be too large to be free
 
     def withdrawn(self, ticket: Ticket) -> None:
         """Note that a ticket is not being loaded any more. Under the lock."""
-        self._begin().withdrawn(ticket.start, self._clock())
-        self._unsound = False
+        with self._counsel.books() as governor:
+            governor.withdrawn(ticket.start, self._clock())
 
     def refused(self, ticket: Ticket) -> None:
         """Note that the system refused memory for a ticket. Under the lock."""
-        self._free_pieces = 0
-        self._begin().refused(ticket.start, self._clock())
-        self._unsound = False
+        self._free.stop()
+        with self._counsel.books() as governor:
+            governor.refused(ticket.start, self._clock())
 
     # The consumer
 
     def starved(self, run: EpochRun) -> None:
         """Note that the consumer waits. Under the lock."""
-        if not self._governor.under_way:
+        if not self._counsel.governor.under_way:
             return
         head = run.ledger.awaited
         if head is not None:
-            self._begin().starved(head)
-            self._unsound = False
-            self._holdings.ring()
+            with self._counsel.books() as governor:
+                governor.starved(head)
+            self._counsel.holdings.ring()
 
     def delivered(self, ready: Ready) -> None:
         """Note that the consumer has a batch. Under the lock."""
-        weight = ready.weight
-        if not (self._governor.under_way or weight.owners):
+        weight, counsel = ready.weight, self._counsel
+        if not (counsel.governor.under_way or weight.owners):
             return
         start = ready.ticket.start
-        governor = self._begin()
-        governor.delivered(start, weight.nbytes if weight.owners else 0)
-        if weight.owners:
-            self._holdings.add(start, weight.owners)
-        else:  # what becomes of it cannot be seen
-            governor.released(start, sys.maxsize, self._clock())
-        self._unsound = False
-        self._holdings.ring()
+        with counsel.books() as governor:
+            governor.delivered(start, weight.nbytes if weight.owners else 0)
+            if weight.owners:
+                counsel.holdings.add(start, weight.owners)
+            else:  # what becomes of it cannot be seen
+                governor.released(start, sys.maxsize, self._clock())
+        counsel.holdings.ring()
 
     # All the time
 
+    @property
+    def patience(self) -> float:
+        """Seconds that an idle thread may sleep before it should ``look``."""
+        return self._counsel.patience
+
     def look(self, run: EpochRun) -> None:
         """Take a reading if the last one is too old, and give up what has to be; idle threads do this."""
-        if self._clock() - self._looked_at >= self.patience:
-            self._consult(run, None, lambda now: _GO_ON)
+        self._counsel.look(run)
 
     def wait(self, seconds: float) -> None:
         """Wait for memory to become free, at most so long."""
-        self._holdings.wait(seconds)
+        self._counsel.holdings.wait(seconds)
 
     def close(self, threads: int) -> None:
         """Let go of everything and wake who waits; safe from finalisers."""
-        pool.resume(self)
-        self._holdings.close(threads)
+        self._counsel.close(threads)
+
+    def reading(self) -> MemoryReading | None:
+        """Limit and use now, or what was last known of them."""
+        return self._counsel.reading()
 
     def statistics(self) -> MemoryStatistics:
         """A snapshot."""
-        return replace(self._governor.statistics(), events=tuple(self._events))
-
-    # Inside
-
-    def _consult(
-        self, run: EpochRun, lease: Lease | None, question: Callable[[float], Decision]
-    ) -> Decision | None:
-        """Ask the governor, with a fresh reading, and do what it says on the way; None for a void lease."""
-        now = self._clock()
-        reading = self._source.read()
-        with run.lock:
-            if run.closed or (lease is not None and not run.ledger.holds(lease)):
-                return None
-            governor = self._begin()
-            for gone in self._holdings.collect():
-                governor.released(gone.start, gone.nbytes, now)
-            seen = self._observe(reading, now)
-            decision = question(now)
-            self._unsound = False
-            dropped = self._revoke(run, (*seen.revoke, *decision.revoke))
-            if decision.relief and decision.action is Action.WAIT and self._rereadable:
-                dropped += self._revoke(run, run.ledger.spare())
-        dropped.clear()  # large data end outside of the lock
-        if seen.relief or decision.relief:
-            relieve()
-        self._tell()
-        return decision
-
-    def _observe(self, reading: MemoryReading | Busy | None, now: float) -> Decision:
-        if reading is BUSY:
-            seen = _GO_ON
-        else:
-            seen = self._governor.observe(reading, now)
-            self._looked_at = now
-            if reading is not None and reading.used > reading.limit // 2:
-                pool.suspend(self)
-            else:
-                pool.resume(self)
-        self.patience = self._governor.patience(now)
-        self._free_pieces = 0  # until somebody asks for a piece
-        self._free_bytes = self._governor.allowance(now)
-        self._free_until = now + min(self._interval, self.patience)
-        return seen
-
-    def _begin(self) -> Governor:
-        """The governor, until ``_unsound`` is set back: whoever is killed or interrupted before leaves it set.
-
-        Its books cannot be trusted then, and new ones are opened. Pieces that are under way are not in them:
-        those that report are given back, the others are measured with all that does not belong to the loader.
-        """
-        if self._unsound:
-            self._governor, self._estimate = self._make_governor(anew=True)
-        self._unsound = True
-        return self._governor
-
-    def _revoke(self, run: EpochRun, starts: Sequence[int]) -> list[Any]:
-        dropped: list[Any] = []
-        for start in starts:
-            dropped.append(run.ledger.revoke(start))
-            run.wake_worker()
-        return dropped
-
-    def _tell(self) -> None:
-        """Log what has changed, each change once."""
-        fresh = self._governor.events
-        while fresh:
-            try:
-                event = fresh.popleft()
-            except IndexError:  # another thread took it
-                return
-            self._events.append(event)
-            logger.info("%s", event)
+        return self._counsel.statistics()

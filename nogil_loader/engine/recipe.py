@@ -117,9 +117,11 @@ class Kitchen:
     ) -> Any:
         scope.stage = FETCH
         try:
-            if watch is not None and not watch.known:
-                watch.enough(size_of(take(ticket.keys[:1])))
+            if watch is not None and watch.is_blind(ticket.keys):
+                watch.size_up(size_of(take(ticket.keys[:1])))
             return take(ticket.keys)
+        except Halt:
+            raise
         except Exception:
             self._try_each_alone(ticket, scope)  # to name the sample; reading an array twice does no harm
             raise
@@ -156,14 +158,9 @@ class Kitchen:
         if self._fetch_many is None:
             return self._fetch_each(ticket.keys, scope, watch)
         scope.stage = FETCH
-        samples: list[Any] = []
-        keys = ticket.keys
-        if watch is not None and not watch.known:
-            samples = fetch_list(self.dataset, self._fetch_many, keys[:1])
-            keys = keys[1:]
-            if watch.enough(size_of(samples)) or not keys:
-                return samples
-        return samples + fetch_list(self.dataset, self._fetch_many, keys)
+        if watch is not None and watch.is_blind(ticket.keys):
+            watch.size_up(size_of(fetch_list(self.dataset, self._fetch_many, ticket.keys[:1])))
+        return fetch_list(self.dataset, self._fetch_many, ticket.keys)
 
     def _fetch_each(self, keys: list[Any], scope: SampleScope, watch: Watch | None = None) -> list[Any]:
         dataset, stream = self.dataset, self._open_stream(keys, scope)

@@ -16,6 +16,7 @@ import os
 import threading
 from collections import Counter
 from contextvars import Context, copy_context
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +173,7 @@ class EpochRun:
     def fail(self, lease: Lease, failure: Failure, *, final: bool = False) -> Verdict:
         """Hand in a failure and learn what follows from it."""
         rations, ticket = self.rations, lease.ticket
+        failure = self._with_reading(failure)
         with self.lock:
             if self.closed or not self._ledger.holds(lease):
                 return Verdict.STALE
@@ -201,6 +203,7 @@ class EpochRun:
         Each place among the workers may be rebuilt as often in a row as the policy allows for one ticket; a
         batch in between shows that it helps, and starts the counts anew.
         """
+        failure = self._with_reading(failure)
         with self.lock:
             if self.closed:
                 return Verdict.STALE
@@ -224,6 +227,12 @@ class EpochRun:
         """What ``worker`` holds."""
         with self.lock:
             return self._ledger.leases_of(worker)
+
+    def _with_reading(self, failure: Failure) -> Failure:
+        """The failure with what the loader's own limits say about memory, not the process's."""
+        if self.rations is None or failure.memory is None:
+            return failure
+        return replace(failure, memory=self.rations.reading() or failure.memory)
 
     def _after(self, verdict: Verdict) -> None:
         if verdict is Verdict.REBUILD:

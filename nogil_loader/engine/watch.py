@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from nogil_loader.engine.outcome import Failure, GivenBack
 from nogil_loader.memory.decision import Action, Decision
@@ -84,6 +85,21 @@ class Watch:
         if decision is not None and decision.action is Action.WAIT:
             decision = self._wait(decision.after)
         return self._obey(decision)
+
+    def is_blind(self, keys: Sequence[Any]) -> bool:
+        """Whether samples that come all at once are of unknown size, and one of them would tell."""
+        return not self.known and len(keys) > 1
+
+    def size_up(self, nbytes: int) -> None:
+        """Note what a sample takes that was loaded only to know it, before all are fetched at once.
+
+        Raises:
+            Halt: Always: the piece has to be asked for anew, now that sizes are known.
+        """
+        if self._meter is not None:
+            self._measure(self._meter, nbytes)
+        self._rations.size_up(self._run, self.start, nbytes)
+        raise Halt(GivenBack())
 
     def _wait(self, seconds: float) -> Decision | None:
         """Wait until the piece may go on, for a bounded time: nobody else might be left to end the epoch."""

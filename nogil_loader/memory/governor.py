@@ -282,6 +282,11 @@ class Governor:
         return self._leeway.patience(now, self._policy.interval) if self._moves.revocable else _NO_HURRY
 
     @property
+    def promised(self) -> int:
+        """Bytes that pieces have reserved and not yet filled."""
+        return self._budget.promised
+
+    @property
     def loads_alone(self) -> bool:
         """Whether a single piece is being loaded."""
         return self._budget.count(State.LOADING) == 1

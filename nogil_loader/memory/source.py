@@ -89,6 +89,16 @@ class ReadingSource:
             line.remove(mine)
 
     @property
+    def latest(self) -> MemoryReading | None:
+        """The last reading there was, None if there was none."""
+        return self._latest
+
+    @property
+    def scope(self) -> object:
+        """What it is about: the same for loaders that share their memory with each other."""
+        return self._probe
+
+    @property
     def is_shared(self) -> bool:
         """Whether other processes may use up what the latest reading left: see `MemoryReading.is_shared`."""
         return self._latest is not None and self._latest.is_shared

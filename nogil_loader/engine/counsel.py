@@ -1,0 +1,187 @@
+"""A governor that several threads may ask: one round is a reading, a question, and what follows at once.
+
+Guarantees of this file:
+
+* The governor is only called under the run's lock, together with the ledger's transition that belongs to it.
+  Readings, garbage collection and the end of large data stay outside.
+* A call that is broken off, by an exception from outside, leaves nothing wrong behind: the books of the governor
+  cannot be trusted then, so new ones are opened.
+* Every change of what may be loaded is logged once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nogil_loader.engine.free import FreePieces
+from nogil_loader.engine.holdings import Holdings
+from nogil_loader.engine.ticket import Lease
+from nogil_loader.memory.decision import Action, Decision, Event, MemoryStatistics
+from nogil_loader.memory.estimate import Estimate
+from nogil_loader.memory.governor import Governor
+from nogil_loader.memory.pool import pool
+from nogil_loader.memory.reading import BUSY, Busy, MemoryReading
+from nogil_loader.memory.relief import relieve
+from nogil_loader.memory.source import ReadingSource
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.run import EpochRun
+
+logger = logging.getLogger("nogil_loader")
+
+# Events kept for `MemoryStatistics`.
+_EVENTS = 1000
+_GO_ON = Decision(Action.GO_ON)
+
+# Epochs that are loaded at the same time in one process, as for training and for validation, take from the same
+# memory: what the others have promised counts as used, and no two of them promise at once.
+_live: weakref.WeakSet[Counsel] = weakref.WeakSet()
+_one_process = threading.RLock()
+
+
+class Counsel:
+    """A governor with all that it needs to be asked.
+
+    Args:
+        make_governor: Makes who decides, and its estimate; with ``anew=True`` after a call that was broken off.
+        source: Where readings come from.
+        free: Told of each reading.
+        rereadable: Whether batches that were dropped can be loaded again.
+        clock: Seconds from any start, never going back.
+
+    Attributes:
+        governor: Who decides. To be called within ``books`` or ``consult`` only, but for questions that change
+            nothing.
+        estimate: The governor's own.
+        holdings: What the consumer has.
+        patience: Seconds, at most half of one, that an idle thread may sleep before it should ``look``.
+    """
+
+    def __init__(
+        self,
+        make_governor: Callable[..., tuple[Governor, Estimate]],
+        source: ReadingSource,
+        free: FreePieces,
+        *,
+        rereadable: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self.governor, self.estimate = make_governor(anew=False)
+        self.holdings = Holdings()
+        self.patience = self.governor.patience(clock())
+        self._make_governor = make_governor
+        self._source = source
+        self._free = free
+        self._rereadable = rereadable
+        self._clock = clock
+        self._unsound = False
+        self._looked_at = -1.0
+        self._events: deque[Event] = deque(maxlen=_EVENTS)
+        self._informed = self._closed = False
+        with _one_process:
+            _live.add(self)
+
+    @contextmanager
+    def books(self) -> Iterator[Governor]:
+        """The governor, for as long as the caller holds the lock.
+
+        Pieces under way are not in books that were opened anew: those that report are given back, the others are
+        measured together with what does not belong to the loader.
+        """
+        if self._unsound:
+            self.governor, self.estimate = self._make_governor(anew=True)
+        self._unsound = True
+        yield self.governor
+        self._unsound = False  # not in a finally clause: an exception is what makes them unsound
+
+    def consult(
+        self, run: EpochRun, lease: Lease | None, question: Callable[[float], Decision]
+    ) -> Decision | None:
+        """Ask the governor, with a fresh reading, and do what it says on the way; None for a void lease."""
+        now = self._clock()
+        reading = self._source.read()
+        dropped: list[Any] = []
+        with run.lock, _one_process:
+            if run.closed or (lease is not None and not run.ledger.holds(lease)):
+                return None
+            with self.books() as governor:
+                for gone in self.holdings.collect():
+                    governor.released(gone.start, gone.nbytes, now)
+                seen = self._observe(governor, reading, now)
+                decision = question(now)
+            self._revoke(run, (*seen.revoke, *decision.revoke), dropped)
+            if decision.relief and decision.action is Action.WAIT and self._rereadable:
+                self._revoke(run, run.ledger.spare(), dropped)
+        dropped.clear()  # large data end outside of the lock
+        if seen.relief or decision.relief:
+            relieve()
+        self._tell()
+        return decision
+
+    def look(self, run: EpochRun) -> None:
+        """Take a reading if the last one is too old, and give up what has to be."""
+        if self._clock() - self._looked_at >= self.patience:
+            self.consult(run, None, lambda now: _GO_ON)
+
+    def reading(self) -> MemoryReading | None:
+        """Limit and use now, or what was last known of them."""
+        reading = self._source.read()
+        return reading if isinstance(reading, MemoryReading) else self._source.latest
+
+    def close(self, threads: int) -> None:
+        """Let go of everything and wake who waits; safe from finalisers."""
+        pool.resume(self)
+        self.holdings.close(threads)
+        self._closed = True
+
+    def statistics(self) -> MemoryStatistics:
+        """A snapshot."""
+        return replace(self.governor.statistics(), events=tuple(self._events))
+
+    def _observe(self, governor: Governor, reading: MemoryReading | Busy | None, now: float) -> Decision:
+        if reading is BUSY:
+            self.patience = governor.patience(now)
+            return _GO_ON
+        elsewhere = sum(
+            other.governor.promised for other in _live if other is not self and other._shares(self)
+        )
+        if reading is not None and elsewhere:
+            reading = replace(
+                reading, used=reading.used + elsewhere, headroom=max(0, reading.headroom - elsewhere)
+            )
+        seen = governor.observe(reading, now)
+        self._informed = self._informed or reading is not None
+        self._looked_at = now
+        self.patience = governor.patience(now)
+        self._free.refill(now, governor.allowance(now), self.patience)
+        # Idle blocks count as used. They are no worry while half of the memory is free.
+        if reading is not None and reading.used > reading.limit // 2:
+            pool.suspend(self)
+        else:
+            pool.resume(self)
+        return seen
+
+    def _competes_with(self, other: Counsel) -> bool:
+        return self is not other and not self._closed and self._source.scope is other._source.scope
+
+    def _revoke(self, run: EpochRun, starts: Sequence[int], dropped: list[Any]) -> None:
+        for start in starts:
+            dropped.append(run.ledger.revoke(start))
+            run.wake_worker()
+
+    def _tell(self) -> None:
+        fresh = self.governor.events
+        while fresh:
+            try:
+                event = fresh.popleft()
+            except IndexError:  # another thread took it
+                return
+            self._events.append(event)
+            logger.info("%s", event)
