@@ -149,9 +149,9 @@ class Counsel:
         if reading is BUSY:
             self.patience = governor.patience(now)
             return _GO_ON
-        elsewhere = sum(
-            other.governor.promised for other in _live if other is not self and other._shares(self)
-        )
+        if reading is None and not self._informed:
+            reading = self._source.latest  # of an earlier epoch; better than to load without any limit
+        elsewhere = sum(other.governor.promised for other in _live if other._competes_with(self))
         if reading is not None and elsewhere:
             reading = replace(
                 reading, used=reading.used + elsewhere, headroom=max(0, reading.headroom - elsewhere)

@@ -354,8 +354,7 @@ class Ledger:
         # Good batches first, those that are still being loaded as well; then the failure.
         failed = self._failed_at()
         under_way = any(
-            type(entry) is Lease or (type(entry) is Planned and start < failed)
-            for start, entry in self._entries.items()
+            type(entry) in (Planned, Lease) and start < failed for start, entry in self._entries.items()
         )
         return None if failed == _NOWHERE or under_way else int(failed)
 

@@ -173,6 +173,10 @@ class LedgerMachine(RuleBasedStateMachine):
         elif item is not None:
             assert self.ending is None or type(self.ending) is type(item)
             self.ending = item
+            if not self.in_order and isinstance(item, Failed):
+                # As the iterator does. What is still being loaded behind the failure is not waited for.
+                self.closed = True
+                self.ledger.forget()
 
     @precondition(lambda self: self.ending is None)
     @rule()
