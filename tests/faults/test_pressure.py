@@ -9,7 +9,7 @@ import pytest
 
 from nogil_loader import DataLoader, default_collate, pad_collate
 from nogil_loader.memory.decision import MemoryStatistics
-from tests.faults.machine import KB, KINDS, MB, Files, HintedFiles, Machine, ToldFiles, told
+from tests.faults.machine import KB, KINDS, MB, Files, Machine, ToldFiles, told
 from tests.faults.traps import cut
 
 WORKERS = (0, 1, 3)
