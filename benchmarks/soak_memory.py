@@ -32,6 +32,8 @@ _FASTEST = 5e8
 _GROWTH = 16 * _MB
 # Fewer tell nothing about growth.
 _EPOCHS = 6
+# What is told of what happened before a violation.
+_LAST = 8
 
 
 @dataclasses.dataclass
@@ -58,6 +60,7 @@ class Weather:
         self._audit = audit
         self._end = time.monotonic() + seconds
         self._taken = 0
+        self.history: list[str] = []
 
     def __call__(self, under_way: Run) -> None:
         with Neighbour(under_way.group) as neighbour:
@@ -81,20 +84,28 @@ class Weather:
             if failure.errno != errno.EBUSY:
                 raise
             self._audit.limits_refused += 1
+            self._note(f"limit {limit / _MB:.0f} MB refused")
         else:
             self._audit.limits_changed += 1
+            self._note(f"limit {limit / _MB:.0f} MB")
 
     def _change_neighbour(self, under_way: Run, neighbour: Neighbour) -> bool:
         assert under_way.limit is not None
         if self._taken:
             self._taken = 0
+            self._note("the neighbour gives")
             return neighbour.give() is not None
         most = under_way.limit - _ROOM
         if most < _MB:
             return True
         self._taken = self._chance.randint(_MB, most)
         self._audit.neighbours += 1
-        return neighbour.take(self._taken, self._chance.uniform(_FASTEST / 10, _FASTEST)) is not None
+        rate = self._chance.uniform(_FASTEST / 10, _FASTEST)
+        self._note(f"the neighbour takes {self._taken / _MB:.0f} MB at {rate / _MB:.0f} MB/s")
+        return neighbour.take(self._taken, rate) is not None
+
+    def _note(self, what: str) -> None:
+        self.history.append(f"{time.monotonic():.2f} {what}")
 
 
 def draw(chance: random.Random, seconds: float) -> Task:
@@ -138,9 +149,11 @@ def soak(seed: int, seconds: float, rounds: int | None, *, round_seconds: float 
         chance = random.Random(round_seed)
         length = min(round_seconds, left)
         task = draw(chance, length)
-        outcome = run(task, _MOST, during=Weather(chance, audit, length))
+        weather = Weather(chance, audit, length)
+        outcome = run(task, _MOST, during=weather)
         if violation := find_violation(outcome):
-            print(f"{audit}\nround {round_seed}: {task}\nbroken: {violation}", file=sys.stderr)
+            last = "\n".join([*weather.history[-_LAST:], *map(str, outcome.events[-_LAST:])])
+            print(f"{audit}\nround {round_seed}: {task}\n{last}\nbroken: {violation}", file=sys.stderr)
             print(f"again: python -m benchmarks.soak_memory --seed {round_seed} --rounds 1", file=sys.stderr)
             return 1
         assert outcome.report is not None
