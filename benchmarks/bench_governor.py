@@ -8,8 +8,10 @@ asks for the next one, as `for batch in loader` does, and works on a whole batch
 one for less, in proportion.
 
 A neighbour is another process in the same group: it takes half of the limit once the loader is full, and gives it
-back a second later. Undeclared scratch is memory that the dataset's own code takes beside the sample while it is
-made. What the governor costs is taken without any limit, against the same loader with `memory="off"`.
+back a second later. A limit is lowered while every worker can still finish a sample; one that is set onto what is
+in use kills whoever touches the next page. Undeclared scratch is memory that the dataset's own code takes beside
+the sample while it is made. What the governor costs is taken without any limit, against the same loader with
+`memory="off"`.
 
 `./dev bench governor` makes 20 runs of everything, in about half an hour; as part of a run of all groups there
 are 3. `python -m benchmarks.bench_governor --runs N NAMES` makes as many as it is told to, of the cases named.
@@ -170,8 +172,7 @@ def _lowered(runs: int) -> list[Row]:
     waits = [seconds for seconds in map(troubles.lowering_seconds, outcomes) if seconds is not None]
     note = f"lowered in {len(waits)}"
     if waits:
-        # Version 1 refuses a limit below the present use.
-        note += f", after {min(waits):.2f} to {max(waits):.2f} s of asking"
+        note += f", after {min(waits):.2f} to {max(waits):.2f} s"
     return [tally(_GROUP, "1.6 GB, lowered to 700 MB meanwhile", outcomes, exact, note=note)]
 
 

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from benchmarks.cgroup import why_not
 from benchmarks.pressure.reader import Task
 from benchmarks.pressure.runs import Neighbour, Outcome, Run, run
+from benchmarks.pressure.samples import LARGEST
 
 _MB = 10**6
 _ROUND_SECONDS = 60.0
@@ -78,7 +79,11 @@ class Weather:
 
     def _change_limit(self, under_way: Run) -> None:
         limit = self._chance.randint(self._taken + _ROOM, _MOST)
+        # Onto what is in use it would kill whoever touches the next page.
+        margin = max(1, under_way.task.workers) * LARGEST
         try:
+            if under_way.group.used() + margin > limit:
+                raise OSError(errno.EBUSY, "every worker has to be able to finish its sample")
             under_way.set_limit(limit)
         except OSError as failure:
             if failure.errno != errno.EBUSY:

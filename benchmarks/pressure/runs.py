@@ -25,7 +25,7 @@ from benchmarks.pressure.reader import Task
 _ROOT = Path(__file__).resolve().parents[2]
 # What a reader has beyond its own limit, for starting up, and for the stacks of one that hangs.
 _MORE_SECONDS = 60.0
-_STEP_SECONDS = 0.02
+_STEP_SECONDS = 0.001
 _SHARED = Path("/dev/shm")
 
 
@@ -94,6 +94,7 @@ class Run:
 
     Attributes:
         group: Where it runs.
+        task: What the reader does.
         limit: Of the group, in bytes; None for no limit.
         events: What it has said so far; the last one is its report.
         marks: For whoever does something to it: when that was, by name.
@@ -104,7 +105,7 @@ class Run:
         self.limit = limit
         self.events: list[dict[str, Any]] = []
         self.marks: dict[str, float] = {}
-        self._task = task
+        self.task = task
         self._highest = limit
         self._stderr = stderr
         self._began = time.monotonic()
@@ -153,7 +154,7 @@ class Run:
 
     def wait_for_batches(self, count: int) -> bool:
         """Wait until some more batches were delivered; False when the reader ended before."""
-        batches = (event for event in self.hear(self._task.hang) if event["event"] == "batch")
+        batches = (event for event in self.hear(self.task.hang) if event["event"] == "batch")
         return sum(1 for _ in zip(range(count), batches, strict=False)) == count
 
     def set_limit(self, limit: int) -> None:
@@ -166,18 +167,18 @@ class Run:
         self.limit = limit
         self._highest = max(limit, self._highest or 0)
 
-    def lower_limit(self, limit: int) -> bool:
-        """Set a limit as soon as the kernel takes it; False when the reader ended before."""
+    def lower_limit(self, limit: int, margin: int) -> bool:
+        """Set a limit as soon as use is so many bytes below it; False when the reader ended before."""
         self.marks["asked"] = time.monotonic()
         while not self.ended:
             try:
-                self.set_limit(limit)
+                if self.group.used() <= limit - margin:
+                    self.set_limit(limit)
+                    self.marks["lowered"] = time.monotonic()
+                    return True
             except OSError as failure:
                 if failure.errno != errno.EBUSY:
                     raise
-            else:
-                self.marks["lowered"] = time.monotonic()
-                return True
             list(self.hear(_STEP_SECONDS))
         return False
 
@@ -190,7 +191,7 @@ class Run:
 
     def end(self) -> Outcome:
         """Wait for the reader to end."""
-        list(self.hear(max(self._task.hang, self._task.seconds) + _MORE_SECONDS))
+        list(self.hear(max(self.task.hang, self.task.seconds) + _MORE_SECONDS))
         try:
             returncode = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
@@ -204,7 +205,7 @@ class Run:
         self._stderr.seek(0)
         last = self.events[-1] if self.events else {"event": "nothing"}
         return Outcome(
-            task=self._task,
+            task=self.task,
             limit=self._highest,
             returncode=returncode,
             report=last if last["event"] == "report" else None,

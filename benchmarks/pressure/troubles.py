@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.pressure.runs import Neighbour, Outcome, Run
+from benchmarks.pressure.samples import LARGEST
 
 # So many batches that everything the loader may have in flight is there.
 _BATCHES_BEFORE = 10
@@ -51,11 +52,14 @@ def neighbour(share: float, rate: float) -> Callable[[Run], None]:
 
 
 def lowered_limit(limit: int) -> Callable[[Run], None]:
-    """Lower the limit once the loader is full."""
+    """Lower the limit once the loader is full, while every worker can still finish its largest sample.
+
+    A limit that is set onto what is in use kills whoever touches the next page, and no loader can help that.
+    """
 
     def trouble(run: Run) -> None:
         if run.wait_for_batches(_BATCHES_BEFORE):
-            run.lower_limit(limit)
+            run.lower_limit(limit, run.task.workers * LARGEST)
 
     return trouble
 
@@ -92,6 +96,6 @@ def recovery_seconds(outcome: Outcome) -> float | None:
 
 
 def lowering_seconds(outcome: Outcome) -> float | None:
-    """Return how long it took until the kernel took the lower limit, None if it never did."""
+    """Return how long it took until the limit was lowered, None if it never did."""
     marks = outcome.marks
     return marks["lowered"] - marks["asked"] if "lowered" in marks else None
