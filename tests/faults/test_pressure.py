@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
-from nogil_loader import DataLoader, default_collate, pad_collate
+from nogil_loader import (
+    ArrayDataset,
+    DataLoader,
+    MemoryBudgetError,
+    MemoryPolicy,
+    default_collate,
+    pad_collate,
+)
 from nogil_loader.memory.decision import MemoryStatistics
-from tests.faults.machine import KB, KINDS, MB, Files, Machine, ToldFiles, told
-from tests.faults.traps import cut
+from nogil_loader.memory.reading import MemoryReading
+from tests.faults.machine import KB, KINDS, MB, Files, HintedFiles, Machine, ToldFiles, told
+from tests.faults.traps import PATIENCE, cut
 
-WORKERS = (0, 1, 3)
+WORKERS = (0, 2)
 MAP_KINDS = ("samples", "hinted", "batches")
 
 
@@ -187,4 +198,125 @@ def test_hints_that_are_wrong_by_a_factor_cost_no_sample(workers: int, factor: f
         indices += told(batch)
         del batch
     assert indices == list(range(80))
+    assert machine.peak <= machine.limit
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("kind", MAP_KINDS)
+def test_c18_dropping_the_last_batch_drops_the_same_samples_however_small_batches_become(
+    kind: str, workers: int
+) -> None:
+    machine = Machine(20 * MB)
+    batches, statistics = load(
+        kind, machine, [1 * MB] * 100, batch_size=32, drop_last=True, num_workers=workers
+    )
+    assert [index for batch in batches for index in batch] == list(range(96))
+    assert max(map(len, batches)) < 32
+    assert statistics.planned == statistics.delivered == 96
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_part_of_a_batch_is_smaller_than_the_least_batch_size(kind: str, workers: int) -> None:
+    machine = Machine(16 * MB)
+    batches, _ = load(
+        kind,
+        machine,
+        [1 * MB] * 96,
+        batch_size=16,
+        num_workers=workers,
+        memory=machine.policy(min_batch_size=3),
+    )
+    assert [index for batch in batches for index in batch] == list(range(96))
+    assert 3 <= min(map(len, batches)) < 16
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_readers_of_whole_arrays_are_governed_as_well(workers: int) -> None:
+    limit, used = 10 * MB, 9 * MB
+    rows = np.arange(200_000).reshape(100, 2000)  # 16 KB each
+    loader = DataLoader(
+        ArrayDataset(rows),
+        batch_size=50,
+        num_workers=workers,
+        memory=MemoryPolicy(
+            probe=lambda: MemoryReading.of(limit, used, "machine"), tune_malloc=False, stall=1.0
+        ),
+    )
+    batches = list(loader)
+    assert np.array_equal(np.concatenate(batches), rows)
+    assert memory_of(loader).splits > 0
+    assert max(map(len, batches)) < 50
+
+
+NONSENSE: dict[str, Any] = {
+    "raises": lambda index: 1 // 0,
+    "none": lambda index: None,
+    "text": lambda index: "1 MB",
+    "negative": lambda index: -1,
+    "nan": lambda index: float("nan"),
+    "infinite": lambda index: float("inf"),
+    "flag": lambda index: True,
+    "too many arguments": lambda: 5,
+    "later": lambda index: 1 * MB if index < 30 else None,
+}
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("say", NONSENSE.values(), ids=NONSENSE)
+def test_hints_that_make_no_sense_cost_nothing_but_one_warning(
+    say: Any, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(20 * MB)
+    dataset = ToldFiles(machine, [1 * MB] * 60, say=say)
+    loader = DataLoader(dataset, batch_size=8, num_workers=workers, collate_fn=list, memory=machine.policy())
+    for _ in range(2):
+        assert [index for batch in loader for index in told(batch)] == list(range(60))
+    assert machine.peak <= machine.limit
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "hints ignored" in warnings[0].getMessage()
+
+
+def test_g5_live_epochs_of_a_loader_know_of_each_others_promises() -> None:
+    """Both ask at once, before either has filled what it was promised."""
+    machine = Machine(24 * MB)
+    both_admitted = threading.Barrier(2)
+
+    def trap(index: int) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_admitted.wait(0.2)  # in vain, where the other one has to wait for this one
+
+    loader = DataLoader(
+        HintedFiles(machine, [15 * MB], trap),
+        batch_size=None,
+        num_workers=1,
+        memory=machine.policy(stall=PATIENCE),
+    )
+    epochs = [iter(loader), iter(loader)]
+    for epoch in epochs:
+        for sample in epoch:
+            del sample
+    assert machine.peak <= machine.limit
+
+
+@pytest.mark.parametrize("interval", [0.05, 0.5])
+@pytest.mark.parametrize(("nbytes", "batch_size"), [(300 * KB, 1), (50 * KB, 4)])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_g5_batches_that_need_no_question_do_not_outrun_the_readings(
+    workers: int, nbytes: int, batch_size: int, interval: float
+) -> None:
+    machine = Machine(30 * MB)
+    loader = DataLoader(
+        Files(machine, [nbytes] * 3000),
+        batch_size=batch_size,
+        num_workers=workers,
+        collate_fn=list,
+        memory=machine.policy(interval=interval),
+    )
+    kept = []
+    with pytest.raises(MemoryBudgetError, match="let go of batches"):
+        for batch in loader:
+            kept.append(batch)
+            del batch
     assert machine.peak <= machine.limit

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from nogil_loader import DataLoader, DeadWorkerError, FailurePolicy, LoaderError, WorkerTimeoutError
+from nogil_loader import (
+    DataLoader,
+    DeadWorkerError,
+    FailurePolicy,
+    LoaderError,
+    MemoryBudgetError,
+    WorkerTimeoutError,
+)
 from nogil_loader.memory.reading import UNKNOWN, MemoryReading
 from tests.conftest import loader_threads
 from tests.faults.machine import KINDS, MB, Consumer, Files, FileStream, Machine, told
@@ -379,3 +386,24 @@ def test_an_interrupt_while_the_consumers_own_thread_waits_for_memory_costs_noth
     for batch in batches:
         indices += told(batch)
     assert indices == ALL
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("dataset", [Files, FileStream])
+def test_g7_whoever_waits_for_memory_is_not_stuck(dataset: Any, workers: int) -> None:
+    machine = Machine(40 * MB)
+
+    def trap(index: int) -> None:
+        if index == 4:
+            machine.others = 39 * MB
+
+    loader = DataLoader(
+        dataset(machine, [1 * MB] * 16, trap),
+        batch_size=8,
+        num_workers=workers,
+        collate_fn=list,
+        timeout=0.2,
+        memory=machine.policy(stall=0.8, fixed_batch_size=True),
+    )
+    with loader, pytest.raises(MemoryBudgetError):
+        list(loader)
