@@ -40,6 +40,16 @@ def describe_index(index: Hashable, limit: int = 200) -> str:
     return describe(index.item() if isinstance(index, np.generic) else index, limit)
 
 
+def describe_bytes(nbytes: int) -> str:
+    """Return a number of bytes as a person writes it, in decimal units: ``20.5 kB``, ``1.20 GB``."""
+    size = float(max(0, nbytes))
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.2f} GB"
+
+
 def _guarded(render: Callable[[Any], str], value: object) -> str:
     try:
         return str.__str__(
@@ -240,6 +250,8 @@ class MemoryBudgetError(MemoryError, LoaderError):  # in this order MemoryError.
         needed: Bytes that were needed.
         budget: Bytes that the loader may have in flight.
         limit: Bytes of the limit that binds.
+        used: Bytes that are used at that level.
+        held: Bytes in batches that the consumer has not let go of, as far as can be seen.
         source: Who set the limit.
     """
 
@@ -250,12 +262,16 @@ class MemoryBudgetError(MemoryError, LoaderError):  # in this order MemoryError.
         needed: int | None = None,
         budget: int | None = None,
         limit: int | None = None,
+        used: int | None = None,
+        held: int | None = None,
         source: str = "",
     ) -> None:
         super().__init__(message)
         self.needed = needed
         self.budget = budget
         self.limit = limit
+        self.used = used
+        self.held = held
         self.source = source
 
     @classmethod
@@ -279,14 +295,16 @@ class MemoryBudgetError(MemoryError, LoaderError):  # in this order MemoryError.
         known = (
             ""
             if limit is None
-            else f" {used / 1e6:,.1f} of {limit / 1e6:,.1f} MB are in use ({source}), of which"
+            else f" {describe_bytes(used)} of {describe_bytes(limit)} are in use ({source}), of which"
         )
         return cls(
             f"there is no memory for {what}{where}, not even with nothing else being loaded: {refusal}.{known} "
-            f"{held / 1e6:,.1f} MB are in batches that the consumer holds.\n  what to do: make the samples "
+            f"{describe_bytes(held)} are in batches that the consumer holds.\n  what to do: make the samples "
             f"smaller, let go of batches before asking for the next one, or raise the limit.",
             needed=needed,
             budget=budget,
             limit=limit,
+            used=used,
+            held=held,
             source=source,
         )

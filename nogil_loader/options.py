@@ -11,6 +11,7 @@ import numpy as np
 from nogil_loader.checks import as_count
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
+from nogil_loader.data.protocols import batched_fetch
 from nogil_loader.engine.cpus import available_cpus
 from nogil_loader.engine.provisions import Provisions
 from nogil_loader.engine.source import PlanningSource, TicketSource
@@ -170,12 +171,14 @@ def resolve_memory(
     """Return what is asked for memory, None for ``memory="off"``."""
     if policy is None:
         return None
-    # Plain stacking writes each sample into its place, and a list is a batch of the samples themselves. The others
-    # have all samples before they make a batch.
-    stacks = collate is list or (type(collate) is DefaultCollate and not collate.per_key)
-    in_place = stacks or source.single
-    rereadable = isinstance(source, PlanningSource)
-    return Provisions(policy, copies=1 if in_place and rereadable else 2, rereadable=rereadable)
+    if not isinstance(source, PlanningSource):
+        return Provisions(policy, copies=2, rereadable=False)
+    # A list is a batch of the samples themselves, and plain stacking writes each one into its place, unless all of
+    # them come at once. The others have all samples before they make a batch.
+    stacks = type(collate) is DefaultCollate and not collate.per_key
+    at_once = batched_fetch(source.dataset, "take") is None and batched_fetch(source.dataset) is not None
+    in_place = source.single or collate is list or (stacks and not at_once)
+    return Provisions(policy, copies=1 if in_place else 2, rereadable=True)
 
 
 def _either(choices: tuple[str, ...]) -> str:

@@ -113,7 +113,8 @@ class MemoryPolicy:
         min_workers: So many workers keep loading under pressure, unless a batch has to be loaded alone because
             it fits in no other way.
         fixed_batch_size: Never deliver a smaller batch: wait for memory, and raise if it does not come. None
-            means True where the data are sharded, because ranks have to make the same number of steps.
+            means True in a process that is one of several ranks (``WORLD_SIZE`` and its like in the environment),
+            because ranks have to make the same number of steps.
         scratch: Memory that loading one sample takes beside its place in the batch, as a multiple of its
             size. None to have it measured.
         interval: Longest time between two readings, in seconds.

@@ -125,7 +125,14 @@ class ArraySlots(Slots):
         raise self._roster.wrong_kind(self._path, position, value, expected)
 
     def finish(self, count: int) -> npt.NDArray[Any]:
-        return self._array if count == self._roster.size else self._array[:count]
+        if count == self._roster.size:
+            return self._array
+        if 2 * count >= self._roster.size:
+            return self._array[:count]
+        # A small part moves out: the block under it may be one that was used before, and is resident as a whole.
+        part = allocate((count, *self._shape), self._dtype)
+        part[...] = self._array[:count]
+        return part
 
     def row(self, position: int) -> Any:
         return self._array[position, ...].copy() if self._shape else self._array[position]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
 from nogil_loader.checks import as_flag
 from nogil_loader.data.derived import DerivedDataset, describe_source
+from nogil_loader.data.positions import as_position
 from nogil_loader.data.protocols import as_positional, stream_samples
 from nogil_loader.errors import describe
+from nogil_loader.memory.estimate import size_hint
 
 
 class Concat(DerivedDataset):
@@ -46,6 +48,20 @@ class Concat(DerivedDataset):
         """Return which dataset has the sample, and where."""
         which = bisect_right(self._bounds, position) - 1
         return which, position - self._bounds[which]
+
+    @property
+    def nbytes(self) -> Callable[[Any], int] | None:
+        """The ``nbytes`` of the dataset that has the index, None when one of them has none."""
+        hints = [size_hint(dataset) for dataset in self.datasets]
+        known = [hint for hint in hints if hint is not None]
+        if len(known) < len(hints):
+            return None
+
+        def nbytes(index: Any) -> Any:
+            number, position = self._locate(as_position(index, len(self), self))
+            return known[number](position)
+
+        return nbytes
 
     def _sample(self, position: int) -> Any:
         which, local = self._locate(position)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nogil_loader.checks import as_count, as_flag
 from nogil_loader.data.derived import DerivedDataset, describe_source
-from nogil_loader.data.positions import PositionalDataset, as_positions
+from nogil_loader.data.positions import PositionalDataset, as_position, as_positions
 from nogil_loader.data.protocols import (
     BatchSource,
     as_positional,
@@ -20,6 +20,7 @@ from nogil_loader.data.protocols import (
     stream_samples,
 )
 from nogil_loader.errors import describe
+from nogil_loader.memory.estimate import size_hint
 from nogil_loader.plan.mixing import GOLDEN, MASK64, derive_keys, mix, mix_array
 from nogil_loader.plan.permutation import Permutation
 
@@ -63,6 +64,14 @@ class Subset(DerivedDataset, BatchSource):
 
     def _stream(self, positions: list[int]) -> Iterator[Any]:
         return stream_samples(self.dataset, self._keys(positions))
+
+    @property
+    def nbytes(self) -> Callable[[Any], int] | None:
+        """The dataset's own ``nbytes`` at the chosen index, None when it has none."""
+        nbytes = size_hint(self.dataset)
+        if nbytes is None:
+            return None
+        return lambda index: nbytes(*self._keys([as_position(index, len(self), self)]))
 
     @property
     def take(self) -> Callable[[Any], Any] | None:

@@ -84,7 +84,10 @@ class Counsel:
         self._unsound = False
         self._looked_at = -1.0
         self._events: deque[Event] = deque(maxlen=_EVENTS)
-        self._informed = self._closed = False
+        self._tight = self._closed = False
+        # Before anybody can ask: a thread that finds another one reading must not take that for "no limit".
+        first = source.read()
+        self._observe(self.governor, source.latest if first is BUSY else first, clock())
         with _one_process:
             _live.add(self)
 
@@ -105,6 +108,8 @@ class Counsel:
         self, run: EpochRun, lease: Lease | None, question: Callable[[float], Decision]
     ) -> Decision | None:
         """Ask the governor, with a fresh reading, and do what it says on the way; None for a void lease."""
+        if self._tight:
+            pool.trim()
         now = self._clock()
         reading = self._source.read()
         dropped: list[Any] = []
@@ -120,6 +125,8 @@ class Counsel:
             if decision.relief and decision.action is Action.WAIT and self._rereadable:
                 self._revoke(run, run.ledger.spare(), dropped)
         dropped.clear()  # large data end outside of the lock
+        if decision.action is Action.WAIT:
+            pool.trim()
         if seen.relief or decision.relief:
             relieve()
         self._tell()
@@ -142,27 +149,27 @@ class Counsel:
         self._closed = True
 
     def statistics(self) -> MemoryStatistics:
-        """A snapshot."""
-        return replace(self.governor.statistics(), events=tuple(self._events))
+        """A snapshot; what is used is what the latest reading said."""
+        known, latest = self.governor.statistics(), self._source.latest
+        used = known.used if latest is None else latest.used
+        return replace(known, used=used, events=tuple(self._events))
 
     def _observe(self, governor: Governor, reading: MemoryReading | Busy | None, now: float) -> Decision:
         if reading is BUSY:
             self.patience = governor.patience(now)
             return _GO_ON
-        if reading is None and not self._informed:
-            reading = self._source.latest  # of an earlier epoch; better than to load without any limit
         elsewhere = sum(other.governor.promised for other in _live if other._competes_with(self))
         if reading is not None and elsewhere:
             reading = replace(
                 reading, used=reading.used + elsewhere, headroom=max(0, reading.headroom - elsewhere)
             )
-        seen = governor.observe(reading, now)
-        self._informed = self._informed or reading is not None
+        seen = governor.observe(reading, now, pool.idle_bytes)
         self._looked_at = now
         self.patience = governor.patience(now)
         self._free.refill(now, governor.allowance(now), self.patience)
         # Idle blocks count as used. They are no worry while half of the memory is free.
-        if reading is not None and reading.used > reading.limit // 2:
+        self._tight = reading is not None and reading.used > reading.limit // 2
+        if self._tight:
             pool.suspend(self)
         else:
             pool.resume(self)
@@ -184,4 +191,4 @@ class Counsel:
             except IndexError:  # another thread took it
                 return
             self._events.append(event)
-            logger.info("%s", event)
+            logger.info("memory: %s", event)

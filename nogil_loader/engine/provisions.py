@@ -10,7 +10,7 @@ from nogil_loader.engine.rations import Rations
 from nogil_loader.memory import heap
 from nogil_loader.memory.estimate import Estimate
 from nogil_loader.memory.governor import Governor
-from nogil_loader.memory.ranks import local_world_size
+from nogil_loader.memory.ranks import is_distributed, local_world_size
 from nogil_loader.memory.source import ReadingSource
 from nogil_loader.policies import MemoryPolicy
 
@@ -24,16 +24,16 @@ class Provisions:
         policy: How much there is and what is given up first.
         copies: How often a batch exists while it is made, as far as can be said beforehand.
         rereadable: Whether samples that were dropped can be loaded again.
-        sharded: Whether other ranks load other shards, so that batches stay whole by default.
     """
 
-    def __init__(self, policy: MemoryPolicy, *, copies: int, rereadable: bool, sharded: bool = False) -> None:
+    def __init__(self, policy: MemoryPolicy, *, copies: int, rereadable: bool) -> None:
         self._policy = policy
         self._copies = copies
         self._estimate = self._new_estimate()
         self._source = ReadingSource(policy)
         self._rereadable = rereadable
-        self._sharded = sharded
+        # Ranks have to make the same number of steps, so by default their batches stay whole.
+        self._sharded = is_distributed(os.environ)
         self._told = False
         reading = self._source.read()
         # A limit below what the machine has: there, what the C library keeps for later decides what fits.

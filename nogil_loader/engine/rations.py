@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Who holds a batch is not noted below this size: it would cost more than the batch.
 _WORTH_TRACKING = 64 << 10
+# Who has waited asks again by itself; without any pause it would wait for a ticket instead, in seconds.
+_SHORTEST_PAUSE = 0.001
 _FREE = Decision(Action.ADMIT)
 
 
@@ -117,9 +119,10 @@ class Rations:
             run.split(lease, decision.samples)
         elif decision.action is Action.WAIT:
             run.release(lease, quietly=True)
+            return Permit(0, max(decision.after, _SHORTEST_PAUSE))
         elif decision.shortage is not None:
             run.fail(lease, self.shortage(decision.shortage, lease), final=True)
-        return Permit(0, decision.after)
+        return _NONE
 
     def ask_to_read(self, run: EpochRun, start: int, count: int) -> Permit:
         """How many of the next ``count`` samples of an iterable may be read."""
@@ -174,10 +177,22 @@ class Rations:
             else:
                 governor.withdrawn(start, self._clock())
 
-    def calibrate(self, run: EpochRun, peak: int, nbytes: int) -> None:
-        """Report what loading one sample of ``nbytes`` bytes took at most, if nothing else was loaded."""
+    @property
+    def changes(self) -> int:
+        """Changes whenever another piece begins or ends, or the consumer lets go of something."""
+        return self._counsel.governor.changes
+
+    def calibrate(self, run: EpochRun, peak: int, nbytes: int, changes: int) -> None:
+        """Report what loading one sample took at most.
+
+        Args:
+            run: The epoch.
+            peak: Bytes by which memory rose meanwhile. Less than the sample shows that something else fell.
+            nbytes: Bytes of the sample.
+            changes: As ``changes`` was before; if it is another now, the peak may be somebody else's.
+        """
         with run.lock, self._counsel.books() as governor:
-            if governor.loads_alone:
+            if governor.changes == changes and peak >= nbytes:
                 self._counsel.estimate.calibrate(peak, nbytes)
 
     def size_up(self, run: EpochRun, start: int, nbytes: int) -> None:
@@ -197,7 +212,7 @@ class Rations:
 
     def exhausted(self, failure: Failure, ticket: Ticket) -> MemoryBudgetError:
         """The error for a ticket whose memory the system refused however little was asked for."""
-        state = self._counsel.governor.statistics()
+        state = self._counsel.statistics()
         place = 0 if failure.offset is None else failure.offset
         error = MemoryBudgetError.refused(
             index=ticket.keys[place] if place < len(ticket.keys) else None,

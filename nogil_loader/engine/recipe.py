@@ -129,6 +129,7 @@ class Kitchen:
     def _fill_slots(
         self, collate: DefaultCollate, keys: list[Any], scope: SampleScope, watch: Watch | None
     ) -> tuple[Any, int]:
+        self._size_up_stream(keys, scope, watch)
         dataset, stream = self.dataset, self._open_stream(keys, scope)
         slots: Slots | None = None
         count = len(keys)
@@ -163,6 +164,7 @@ class Kitchen:
         return fetch_list(self.dataset, self._fetch_many, ticket.keys)
 
     def _fetch_each(self, keys: list[Any], scope: SampleScope, watch: Watch | None = None) -> list[Any]:
+        self._size_up_stream(keys, scope, watch)
         dataset, stream = self.dataset, self._open_stream(keys, scope)
         samples = []
         for offset, key in enumerate(keys):
@@ -173,6 +175,12 @@ class Kitchen:
             if watch is not None and watch.enough(size_of(samples[-1])):
                 break
         return samples
+
+    def _size_up_stream(self, keys: list[Any], scope: SampleScope, watch: Watch | None) -> None:
+        """Draw one sample first where sizes are unknown: a stream may fetch all that it is asked for at once."""
+        if self._stream is not None and watch is not None and watch.is_blind(keys):
+            (sample,) = self._fetch_each(keys[:1], scope)
+            watch.size_up(size_of(sample))
 
     def _open_stream(self, keys: list[Any], scope: SampleScope) -> Iterator[Any] | None:
         """Return what gives the samples of ``keys`` in order, if the dataset has such a thing."""

@@ -64,6 +64,7 @@ class Watch:
         self._lease = lease
         self._sizes: list[int] = []
         self._unreported = 0
+        self._changes = rations.changes
         self._meter = meter if meter is not None and meter.start() else None
 
     def enough(self, nbytes: int) -> bool:
@@ -123,7 +124,7 @@ class Watch:
     def _measure(self, meter: PeakMeter, nbytes: int) -> None:
         growth = meter.growth()
         if growth is not None:
-            self._rations.calibrate(self._run, growth, nbytes)
+            self._rations.calibrate(self._run, growth, nbytes, self._changes)
         self._meter = None
 
     def _obey(self, decision: Decision | None) -> bool:

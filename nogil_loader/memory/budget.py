@@ -76,6 +76,7 @@ class Budget:
         ranks: The same.
         promised: Bytes that pieces have reserved and not yet filled.
         head: The piece that the consumer waits for, if it does.
+        changes: How often a piece has begun, ended or been let go of.
         under_way: The pieces that the consumer does not have.
     """
 
@@ -83,6 +84,7 @@ class Budget:
         self.ranks = ranks
         self.promised = 0
         self.head: int | None = None
+        self.changes = 0
         self._pieces: dict[int, Piece] = {}
         # Those not held, apart, since a consumer may keep a whole epoch.
         self.under_way: dict[int, Piece] = {}
@@ -104,6 +106,7 @@ class Budget:
     def load(self, piece: Piece, reserved: int) -> None:
         """Admit a pending piece."""
         self._move(piece, State.LOADING)
+        self.changes += 1
         piece.reserved = reserved
         self.promised += reserved
 
@@ -119,6 +122,7 @@ class Budget:
     def finish(self, piece: Piece, nbytes: int) -> None:
         """Note that a piece is loaded and takes ``nbytes``."""
         self._move(piece, State.READY)
+        self.changes += 1
         self._resize(piece, nbytes)
         piece.condemned = False
 
@@ -149,6 +153,7 @@ class Budget:
         if piece is None or piece.state is not State.HELD:
             return 0
         nbytes = min(nbytes, piece.filled)
+        self.changes += 1
         self._resize(piece, piece.filled - nbytes)
         if not piece.filled:
             self.free(start)
@@ -159,6 +164,7 @@ class Budget:
         piece = self._pieces.pop(start, None)
         if piece is None:
             return 0
+        self.changes += 1
         self.under_way.pop(start, None)
         self.promised -= piece.promised
         self._bytes[piece.state] -= piece.filled
@@ -239,6 +245,11 @@ class Budget:
     def in_flight(self) -> int:
         """Bytes in pieces that are being loaded or ready."""
         return self._bytes[State.LOADING] + self._bytes[State.READY]
+
+    @property
+    def ours(self) -> int:
+        """Bytes in all pieces, those that the consumer holds included."""
+        return self.in_flight + self._bytes[State.HELD]
 
     @property
     def pieces_in_flight(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from nogil_loader.errors import MemoryBudgetError, describe_index
+from nogil_loader.errors import MemoryBudgetError, describe_bytes, describe_index
 
 
 class Action(Enum):
@@ -53,27 +53,32 @@ class Shortage:
 
     def error(self, index: Any = None) -> MemoryBudgetError:
         """The error to raise; ``index`` is the dataset index of the first sample where it is known."""
-        what = "sample" if self.samples == 1 else f"{self.samples} samples"
+        one = self.samples == 1
+        what = "sample" if one else f"{self.samples} samples"
         where = f"position {self.start}" if index is None else f"index {describe_index(index)}"
-        advice = (
-            "let go of batches before asking for the next one" if self.held else "make the samples smaller"
-        )
-        if self.samples > 1 and self.fixed:
-            advice = "choose a smaller batch_size, or allow smaller batches with fixed_batch_size=False"
+        used, limit, held = map(describe_bytes, (self.used, self.limit, self.held))
         return MemoryBudgetError(
-            f"the next {what} ({where}) needs {_mb(self.needed)}, but only {_mb(self.ceiling - self.used)} may "
-            f"still be used: {_mb(self.used)} of {_mb(self.limit)} are in use ({self.source}), of which "
-            f"{_mb(self.held)} are in batches that the consumer holds. Nothing became free in "
-            f"{self.waited:.0f} s.\n  what to do: {advice}; or raise the limit ({self.source}).",
+            f"the next {what} ({where}) need{'s' if one else ''} {describe_bytes(self.needed)}, but only "
+            f"{describe_bytes(self.ceiling - self.used)} may still be used: {used} of {limit} are in use "
+            f"({self.source}), of which {held} are in batches that the consumer holds. Nothing "
+            f"became free in {self.waited:.1f} s.\n  what to do: {self._advice()}",
             needed=self.needed,
             budget=self.budget,
             limit=self.limit,
+            used=self.used,
+            held=self.held,
             source=self.source,
         )
 
-
-def _mb(nbytes: int) -> str:
-    return f"{max(0, nbytes) / 1e6:,.1f} MB"
+    def _advice(self) -> str:
+        ways = []
+        if self.held:
+            ways.append("let go of batches before asking for the next one (del batch)")
+        if self.samples > 1 and self.fixed:
+            ways.append("choose a smaller batch_size, or allow smaller batches with fixed_batch_size=False")
+        elif not self.held:
+            ways.append("make the samples smaller")
+        return ";\n  ".join([*ways, f"or raise the limit ({self.source})."])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,13 @@ class Event:
     used: int
     limit: int
     start: int | None = None
+
+    def __str__(self) -> str:
+        use = f"{describe_bytes(self.used)} of {describe_bytes(self.limit)} in use"
+        if self.allowance == "batch":
+            return f"{self.before} samples at {self.start} are loaded {self.after} first ({self.rule}; {use})"
+        unit = "batches in flight" if self.allowance == "in_flight" else "eighths of the memory"
+        return f"{unit} allowed: {self.before} → {self.after} ({self.rule}; {use})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -41,12 +41,23 @@ _SAFETY = 1.1
 _SCRATCH = 1.0
 
 
+def size_hint(dataset: object) -> Callable[[Any], Any] | None:
+    """Return the dataset's method ``nbytes(index)``, which tells what a sample takes, or None if it has none.
+
+    An ``nbytes`` that is a number, as arrays and tensors have it, is none.
+    """
+    try:
+        method = getattr(dataset, "nbytes", None)
+    except Exception:  # noqa: BLE001 - a property may raise anything
+        return None
+    return method if callable(method) else None
+
+
 class Hints:
     """What a dataset says about the size of its samples, if it says anything sensible.
 
     Args:
-        dataset: Asked through its method ``nbytes(index)`` where it has one. (An attribute of this name that is
-            a number, as arrays have it, is none.)
+        dataset: Asked through its method ``nbytes(index)`` where it has one.
 
     Attributes:
         ignored: Why the hints are not used, once that has happened.
@@ -54,11 +65,7 @@ class Hints:
 
     def __init__(self, dataset: Any) -> None:
         self.ignored: str | None = None
-        try:
-            ask = getattr(dataset, "nbytes", None)
-        except Exception:  # noqa: BLE001 - a property may raise anything
-            ask = None
-        self._ask = ask if callable(ask) else None
+        self._ask = size_hint(dataset)
 
     def of(self, keys: Sequence[Any]) -> list[int] | None:
         """Bytes of each sample, or None where nothing is known."""

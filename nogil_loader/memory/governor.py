@@ -92,8 +92,11 @@ class Governor:
 
     # What happens
 
-    def observe(self, reading: MemoryReading | None, at: float) -> Decision:
-        """Take in what the probe said at time ``at`` (None: it does not know), and park if it has to be."""
+    def observe(self, reading: MemoryReading | None, at: float, idle: int = 0) -> Decision:
+        """Take in what the probe said at time ``at`` (None: it does not know), and park if it has to be.
+
+        ``idle`` bytes of what is used are kept for the next batches, and given back before anything else.
+        """
         self._gauge.observe(reading, at)
         budget, moves = self._budget, self._moves
         level = self._level(at)
@@ -101,7 +104,7 @@ class Governor:
             moves.events.extend(self._throttle.observe_nothing(at))
             return _GO_ON
         # What was dropped a moment ago may still be in the reading.
-        ours = budget.in_flight + budget.latest_held + budget.promised + level.leaving
+        ours = budget.in_flight + budget.latest_held + budget.promised + level.leaving + idle
         room = max(0, level.soft - max(0, level.used - ours)) // budget.ranks
         excess = level.used > level.hard and budget.pieces_in_flight > 0
         moves.events.extend(self._throttle.observe(level, room, excess, at))
@@ -282,6 +285,11 @@ class Governor:
         return self._leeway.patience(now, self._policy.interval) if self._moves.revocable else _NO_HURRY
 
     @property
+    def changes(self) -> int:
+        """How often a piece has begun, ended or been let go of."""
+        return self._budget.changes
+
+    @property
     def promised(self) -> int:
         """Bytes that pieces have reserved and not yet filled."""
         return self._budget.promised
@@ -322,4 +330,4 @@ class Governor:
         )
 
     def _level(self, now: float) -> Level | None:
-        return self._gauge.level(self._budget.in_flight, now)
+        return self._gauge.level(self._budget.ours, now)

@@ -44,7 +44,7 @@ class Leeway:
     def allowance(self, now: float) -> int:
         """Bytes that each of the next ``capacity`` pieces may take."""
         budget, throttle = self._budget, self._throttle
-        level = self._gauge.level(budget.in_flight, now)
+        level = self._gauge.level(budget.ours, now)
         if (
             level is None
             or throttle.parked
@@ -59,7 +59,7 @@ class Leeway:
 
     def patience(self, now: float, longest: float) -> float:
         """Seconds after which to take a reading, at most ``longest`` where a neighbour could be dangerous."""
-        level = self._gauge.level(self._budget.in_flight, now)
+        level = self._gauge.level(self._budget.ours, now)
         # The first piece is never given up, so there has to be another one.
         if level is None or self._budget.pieces_in_flight <= 1:
             return _LONGEST

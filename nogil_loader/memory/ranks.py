@@ -15,6 +15,8 @@ _COUNTS = (
     "MPI_LOCALNRANKS",
     "JSM_NAMESPACE_LOCAL_SIZE",
 )
+# The same for all machines together.
+_TOTALS = ("NOGIL_LOADER_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 # Slurm's counts for all machines, such as "4(x2),3": what the step has got, before what the job asked for.
 _SLURM_LISTS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE")
 _SLURM_ENTRY = re.compile(r"(\d{1,9})(?:\(x(\d{1,9})\))?", re.ASCII)
@@ -41,6 +43,12 @@ def local_world_size(environ: Mapping[str, str]) -> int:
             if sizes:
                 return _of_node(sizes, environ.get("SLURM_NODEID", ""))
     return 1
+
+
+def is_distributed(environ: Mapping[str, str]) -> bool:
+    """Return whether this process is one of several ranks of a job, as far as the environment tells."""
+    sizes = (_count(environ.get(name, "")) for name in _TOTALS)
+    return next((size > 1 for size in sizes if size is not None), local_world_size(environ) > 1)
 
 
 def _count(text: str) -> int | None:

@@ -83,7 +83,7 @@ def test_g5_a_batch_that_may_not_be_made_smaller_is_named_as_such(workers: int) 
     )
     batches, error = until_error(loader)
     assert batches == [list(range(12))]
-    assert "the next 12 samples (index 12) needs 36.0 MB" in str(error)
+    assert "the next 12 samples (index 12) need 36.0 MB" in str(error)
     assert "fixed_batch_size=False" in str(error)
 
 

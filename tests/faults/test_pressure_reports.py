@@ -168,7 +168,7 @@ def test_c11_use_above_the_limit_is_pressure_and_no_failure_of_the_arithmetic(
     tree.memberships("0::/job")
     tree.v2("job", 4 * GB, 6 * GB)
     loader = loader_on(tree, workers)
-    with loader, iter(loader) as batches, pytest.raises(MemoryError, match=r"of 4,295\.0 MB are in use"):
+    with loader, iter(loader) as batches, pytest.raises(MemoryError, match=r"of 4\.29 GB are in use"):
         next(batches)
 
 

@@ -355,7 +355,7 @@ def test_a_consumer_that_waits_in_vain_gets_the_numbers() -> None:
         "index 77",
         "10.0 MB",
         "5.0 MB",
-        "925.0 MB of 1,000.0 MB",
+        "925.0 MB of 1.00 GB",
         "40.0 MB are in batches",
         "let go of",
     ):
