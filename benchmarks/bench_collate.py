@@ -4,10 +4,10 @@ All sides run in one process and take turns. "one by one" is the way a loader go
 slot as soon as it is fetched; "list" is the call of a collate function. torch has one thread, as in the workers
 of its own loader.
 
-The yardstick for large samples is a plain copy of the whole batch into fresh memory of the kind that batches
-get: a batch belongs to its consumer, so fresh memory is part of the work, and it has to be aligned. Beside it
-stand the copy into memory used again and again (what lies between the two are page faults, which write every
-byte once more) and into np.empty. The latter shares its offset within a page with the source, also np.empty
+The yardstick for large samples is a plain copy of the whole batch into memory of the kind that batches get: a
+block of the pool, which was used before unless somebody still has it. Beside it stand the copies into fresh aligned
+memory (what lies between the two are page faults, which write every byte once more), into one array again and
+again, and into np.empty. The latter shares its offset within a page with the source, also np.empty
 memory; the C library then copies in another way, which is faster on some processors.
 """
 
@@ -25,9 +25,11 @@ from benchmarks.harness import Row, compare, installed, missing, run_fresh, take
 from nogil_loader.collate import DefaultCollate, default_collate, pad_collate
 from nogil_loader.kernels import gather_rows
 from nogil_loader.memory.buffers import aligned_empty
+from nogil_loader.memory.pool import pool
 
 _GROUP = "collate"
 _FRESH = "np.copyto, fresh aligned memory"
+_POOLED = "np.copyto, memory from the pool"
 _EMPTY = "np.copyto, np.empty"
 _REUSED = "np.copyto, reused memory"
 _STACK = "np.stack"
@@ -91,7 +93,8 @@ def _large(rounds: int) -> list[Row]:
     reused = np.zeros_like(batch)
     sides: dict[str, Callable[[], Any]] = {
         "ours": partial(_one_by_one, default_collate, samples),
-        _FRESH: lambda: np.copyto(aligned_empty(_BIG, np.float32), batch),
+        _FRESH: lambda: _copy_into_fresh(batch),
+        _POOLED: lambda: np.copyto(aligned_empty(_BIG, np.float32), batch),
         _EMPTY: lambda: np.copyto(np.empty_like(batch), batch),
         _REUSED: lambda: np.copyto(reused, batch),
         _STACK: partial(np.stack, samples),
@@ -99,12 +102,19 @@ def _large(rounds: int) -> list[Row]:
     if (torch_collate := _torch_collate()) is not None:
         sides[_TORCH] = partial(torch_collate, samples)
     taken = _measure(sides, rounds, 1e3)
-    targets = {_FRESH: 0.8}
+    targets = {_POOLED: 0.8}
     return [
         compare(_GROUP, name, "ms", taken["ours"], taken[side], against=side, target=targets.get(side))
         for side in sides
         if side != "ours"
     ]
+
+
+def _copy_into_fresh(batch: Any) -> None:
+    pool.suspend(pool)
+    pool.trim()
+    np.copyto(aligned_empty(_BIG, np.float32), batch)
+    pool.resume(pool)
 
 
 def _against_torch(name: str, samples: Sequence[Any], rounds: int, target: float | None = None) -> list[Row]:

@@ -28,6 +28,7 @@ from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.threaded import ThreadCrew
 from nogil_loader.errors import DeadWorkerError, LoaderError, copy_without_traceback
 from nogil_loader.fixed import Fixed
+from nogil_loader.memory.pool import pool
 from nogil_loader.plan import LoaderState
 from nogil_loader.policies import FailurePolicy, MemoryPolicy
 
@@ -324,6 +325,7 @@ class DataLoader(Fixed, Iterable[Any]):
     def close(self) -> None:
         """End all threads of the loader and close its iterators; bounded in time, idempotent.
 
+        Buffers of batches that nobody uses any more, which were kept for the next ones, are given back.
         The loader can be iterated again afterwards, a dead one after ``rebuild``. The traceback of an error that
         was raised loses its local variables, which hold samples.
         """
@@ -332,6 +334,7 @@ class DataLoader(Fixed, Iterable[Any]):
         if self._death is not None:
             clear_locals(self._death.__cause__)
         self._staff.close(CLOSE_SECONDS)
+        pool.trim()
 
     def __enter__(self) -> DataLoader:
         return self

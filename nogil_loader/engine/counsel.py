@@ -143,7 +143,7 @@ class Counsel:
         return reading if isinstance(reading, MemoryReading) else self._source.latest
 
     def close(self, threads: int) -> None:
-        """Let go of everything and wake who waits; safe from finalisers."""
+        """Wake who waits, and take no part any more; safe from finalisers."""
         pool.resume(self)
         self.holdings.close(threads)
         self._closed = True
@@ -152,7 +152,8 @@ class Counsel:
         """A snapshot; what is used is what the latest reading said."""
         known, latest = self.governor.statistics(), self._source.latest
         used = known.used if latest is None else latest.used
-        return replace(known, used=used, events=tuple(self._events))
+        held = max(0, known.held - self.holdings.let_go)
+        return replace(known, used=used, held=held, events=tuple(self._events))
 
     def _observe(self, governor: Governor, reading: MemoryReading | Busy | None, now: float) -> Decision:
         if reading is BUSY:
@@ -176,7 +177,7 @@ class Counsel:
         return seen
 
     def _competes_with(self, other: Counsel) -> bool:
-        return self is not other and not self._closed and self._source.scope is other._source.scope
+        return self is not other and not self._closed and self._source.scope == other._source.scope
 
     def _revoke(self, run: EpochRun, starts: Sequence[int], dropped: list[Any]) -> None:
         for start in starts:

@@ -27,13 +27,15 @@ class Holdings:
         """Follow what becomes of the batch that begins at position ``start``."""
         self._held.update(Holding(owner, self._bell, start, nbytes) for owner, nbytes in owners)
 
+    @property
+    def let_go(self) -> int:
+        """Bytes that the consumer has let go of since the last ``collect``."""
+        self._gather()
+        return sum(holding.nbytes for holding in list(self._gone))
+
     def collect(self) -> Iterator[Holding]:
         """Return, each once, what the consumer has let go of."""
-        while not self._bell.empty():
-            try:
-                self._keep(self._bell.get_nowait())
-            except Empty:  # another thread was faster
-                break
+        self._gather()
         while self._gone:
             holding = self._gone.popleft()
             self._held.discard(holding)
@@ -55,10 +57,16 @@ class Holdings:
             self._bell.put(None)
 
     def close(self, threads: int) -> None:
-        """Follow nothing any more and wake all who wait; safe from finalisers."""
-        self._held = set()
+        """Wake all who wait; safe from finalisers."""
         for _ in range(threads):
             self._bell.put(None)
+
+    def _gather(self) -> None:
+        while not self._bell.empty():
+            try:
+                self._keep(self._bell.get_nowait())
+            except Empty:  # another thread was faster
+                break
 
     def _keep(self, item: Holding | None) -> None:
         if item is not None:

@@ -96,6 +96,7 @@ class Rations:
         self._clock = clock
         self._meter = PeakMeter()
         self._known_bytes = -1  # of the largest free batch
+        self._consumer_waits = False
 
     # Before loading
 
@@ -110,7 +111,7 @@ class Rations:
         said = hints.of(ticket.keys)
         if hints.ignored is not None:
             self._warn(hints.ignored)
-        decision = self._counsel.consult(run, lease, lambda now: self._admit(ticket, said, now))
+        decision = self._counsel.consult(run, lease, lambda now: self._admit(run, ticket, said, now))
         if decision is None:
             return _NONE
         if decision.action is Action.ADMIT:
@@ -138,9 +139,13 @@ class Rations:
         failure = None if decision.shortage is None else self.shortage(decision.shortage, None)
         return Permit(0, decision.after, failure=failure)
 
-    def _admit(self, ticket: Ticket, said: Sequence[int] | None, now: float) -> Decision:
+    def _admit(self, run: EpochRun, ticket: Ticket, said: Sequence[int] | None, now: float) -> Decision:
         count = len(ticket.keys)
         alone = ticket.memory_retries > 0
+        if self._consumer_waits and ticket.start == run.ledger.awaited:
+            self._counsel.governor.starved(
+                ticket.start
+            )  # it may not have been on the book when the waiting began
         if not alone and self._sets_free(count, said):
             return _FREE
         return self._counsel.governor.admit(ticket.start, count, now, said, alone=alone)
@@ -271,6 +276,7 @@ class Rations:
 
     def starved(self, run: EpochRun) -> None:
         """Note that the consumer waits. Under the lock."""
+        self._consumer_waits = True
         if not self._counsel.governor.under_way:
             return
         head = run.ledger.awaited
@@ -281,6 +287,7 @@ class Rations:
 
     def delivered(self, ready: Ready) -> None:
         """Note that the consumer has a batch. Under the lock."""
+        self._consumer_waits = False
         weight, counsel = ready.weight, self._counsel
         if not (counsel.governor.under_way or weight.owners):
             return
@@ -309,7 +316,7 @@ class Rations:
         self._counsel.holdings.wait(seconds)
 
     def close(self, threads: int) -> None:
-        """Let go of everything and wake who waits; safe from finalisers."""
+        """Wake who waits, and take no part any more; safe from finalisers."""
         self._counsel.close(threads)
 
     def reading(self) -> MemoryReading | None:

@@ -95,8 +95,9 @@ class ReadingSource:
 
     @property
     def scope(self) -> object:
-        """What it is about: the same for loaders that share their memory with each other."""
-        return self._probe
+        """What it is about: equal for loaders that take from the same memory."""
+        # A method is another object each time it is looked up.
+        return id(getattr(self._probe, "__self__", self._probe)), id(getattr(self._probe, "__func__", None))
 
     @property
     def is_shared(self) -> bool:

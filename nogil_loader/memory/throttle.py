@@ -99,16 +99,15 @@ class Throttle:
             rule = "park"
         elif level.used <= level.soft:
             self.parked = False
-        if self._is_step_due(level.used <= level.soft, now):
-            self._step_up()
-            if self._without_cut >= _PIECES_WITHOUT_CUT:
-                self.room = min(room, self.room + -(-level.soft // STEPS_TO_FULL))
+        steps = self._steps_due(level.used <= level.soft, now)
+        self._step_up(steps)
+        if steps and self._without_cut >= _PIECES_WITHOUT_CUT:
+            self.room = min(room, self.room + steps * -(-level.soft // STEPS_TO_FULL))
         return self._changes(rule, level, now)
 
     def observe_nothing(self, now: float) -> list[Event]:
         """Let time pass while nothing is known about memory."""
-        if self._is_step_due(True, now):
-            self._step_up()
+        self._step_up(self._steps_due(True, now))
         return self._changes("room", None, now)
 
     def refuse(self, level: Level | None, now: float) -> list[Event]:
@@ -119,15 +118,17 @@ class Throttle:
             self._step_down()
         return self._changes("refused", level, now)
 
-    def _is_step_due(self, calm: bool, now: float) -> bool:
+    def _steps_due(self, calm: bool, now: float) -> int:
+        """How many seconds were calm since the last step; a consumer that takes long asks seldom."""
         if not calm:
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
         elif now - self._calm_since >= CALM:
+            steps = min(STEPS_TO_FULL, int((now - self._calm_since) / CALM))
             self._calm_since = now
-            return True
-        return False
+            return steps
+        return 0
 
     def _step_down(self) -> None:
         for step in self._policy.order:
@@ -141,8 +142,8 @@ class Throttle:
                 self.in_flight = max(least, self.in_flight // 2)
                 return
 
-    def _step_up(self) -> None:
-        self.in_flight = min(self._capacity, self.in_flight + -(-self._capacity // STEPS_TO_FULL))
+    def _step_up(self, steps: int) -> None:
+        self.in_flight = min(self._capacity, self.in_flight + steps * -(-self._capacity // STEPS_TO_FULL))
 
     def _changes(self, down: str, level: Level | None, now: float) -> list[Event]:
         changes = []

@@ -112,7 +112,7 @@ def test_what_is_let_go_of_while_somebody_waits_wakes_him_and_is_counted() -> No
     assert gone(holdings) == [(3, 8000)]
 
 
-def test_closing_wakes_all_who_wait_and_forgets_what_is_held() -> None:
+def test_closing_wakes_all_who_wait_and_still_tells_what_is_let_go() -> None:
     holdings = Holdings()
     kept = np.zeros(1000)
     holdings.add(0, owners_of(kept))
@@ -124,7 +124,9 @@ def test_closing_wakes_all_who_wait_and_forgets_what_is_held() -> None:
         thread.join(PATIENCE)
         assert not thread.is_alive()
     del kept
-    assert gone(holdings) == []
+    assert holdings.let_go == 8000
+    assert gone(holdings) == [(0, 8000)]
+    assert holdings.let_go == 0
 
 
 def test_ringing_where_nobody_waits_leaves_nothing_behind() -> None:
