@@ -6,6 +6,7 @@ consumer hold at that moment: nothing is simulated but the size of the machine, 
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 import weakref
@@ -41,6 +42,7 @@ class Machine:
 
     def __init__(self, limit: int, *, buffers: bool = False) -> None:
         if buffers:
+            gc.collect()  # what would end later would make room
             pool.trim()
         self._foreign = pool.mapped_bytes if buffers else None
         self.limit = limit

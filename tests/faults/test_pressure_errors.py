@@ -38,7 +38,7 @@ def test_g5_a_sample_that_cannot_fit_is_named_with_the_numbers(workers: int) -> 
         batch_size=4,
         num_workers=workers,
         collate_fn=list,
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     batches, error = until_error(loader)
     assert [index for batch in batches for index in batch] == list(range(18))
@@ -64,7 +64,7 @@ def test_g5_the_index_is_the_datasets_not_the_position(workers: int) -> None:
         sampler=order,
         num_workers=workers,
         collate_fn=list,
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     batches, error = until_error(loader)
     assert [index for batch in batches for index in batch] == order[:21]
@@ -79,7 +79,7 @@ def test_g5_a_batch_that_may_not_be_made_smaller_is_named_as_such(workers: int) 
         batch_size=12,
         num_workers=workers,
         collate_fn=list,
-        memory=machine.policy(fixed_batch_size=True),
+        memory=machine.policy(fixed_batch_size=True, stall=0.05),
     )
     batches, error = until_error(loader)
     assert batches == [list(range(12))]
@@ -96,7 +96,7 @@ def test_g5_neighbours_that_take_everything_end_the_epoch_in_bounded_time(kind: 
         batch_size=4,
         num_workers=workers,
         collate_fn=list,
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     batches = iter(loader)
     indices = told(next(batches))
@@ -150,7 +150,7 @@ def test_g5_whoever_keeps_everything_is_told_how_much_that_is(
         batch_size=2,
         num_workers=workers,
         collate_fn=machine.stack,
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     kept = []
     with pytest.raises(MemoryBudgetError, match="let go of batches") as raised:
@@ -182,7 +182,7 @@ def test_g5_so_is_who_keeps_tensors_or_what_shares_their_memory(way: str, worker
         batch_size=2,
         num_workers=workers,
         output="torch",
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     kept, nbytes = [], 0
     with pytest.raises(MemoryBudgetError, match="let go of batches") as raised:
@@ -206,7 +206,7 @@ def test_after_the_error_the_state_leads_on_exactly_where_the_consumer_was(kind:
         collate_fn=list,
         shuffle=None if kind == "stream" else True,
         seed=5,
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     kept = []
     with pytest.raises(MemoryBudgetError):

@@ -22,6 +22,8 @@ from tests.faults.machine import KINDS, MB, Consumer, Files, FileStream, Machine
 from tests.faults.traps import PATIENCE, cut, kill, kill_for_good
 
 WORKERS = (0, 2)
+# A thread may be killed where Python ignores it: in a callback of the garbage collector.
+killing = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 COUNT = 48
 ALL = list(range(COUNT))
 
@@ -85,8 +87,7 @@ class Failing(Machine):
         return self.fault
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("after", [0, 4])
+@pytest.mark.parametrize(("workers", "after"), [(2, 0), (0, 4)])
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_c13_a_probe_that_fails_costs_one_warning(
     fault: Any, after: int, workers: int, caplog: pytest.LogCaptureFixture
@@ -132,7 +133,7 @@ class Blocking(Machine):
 
 
 @pytest.mark.parametrize("kind", ["samples", "hinted", "stream"])
-@pytest.mark.parametrize("at", [4, 9])
+@pytest.mark.parametrize("at", [3, 4, 9])
 def test_c16_nobody_outruns_a_reading_that_blocks(kind: str, at: int) -> None:
     machine = Blocking(24 * MB, at)
     consumer = Consumer(loader_on(machine, kind, 3))
@@ -220,6 +221,7 @@ def test_memory_that_comes_back_wakes_whoever_waits(kind: str, workers: int) -> 
 # Workers that die or get stuck
 
 
+@killing
 @pytest.mark.parametrize("kind", ["samples", "batches"])
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_worker_killed_while_it_waits_for_memory_is_replaced(kind: str, fixed: bool) -> None:
@@ -246,6 +248,7 @@ def test_a_worker_killed_while_it_waits_for_memory_is_replaced(kind: str, fixed:
     assert loader.statistics().rebuilds >= 1
 
 
+@killing
 def test_with_the_policy_raise_the_epoch_ends_with_what_was_loaded() -> None:
     machine = Machine(24 * MB)
     loader = loader_on(machine, "samples", 1)
@@ -265,6 +268,7 @@ def test_with_the_policy_raise_the_epoch_ends_with_what_was_loaded() -> None:
     assert [index for batch in loader for index in told(batch)] == ALL
 
 
+@killing
 def test_a_reader_killed_while_it_waits_for_memory_begins_anew() -> None:
     machine = Machine(24 * MB)
     loader = loader_on(machine, "stream", 1, on_failure=FailurePolicy(rebuild=5))
@@ -283,8 +287,7 @@ def test_a_reader_killed_while_it_waits_for_memory_begins_anew() -> None:
     assert loader.statistics().rebuilds == 1
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("kind", ["samples", "batches"])
+@pytest.mark.parametrize(("kind", "workers"), [("samples", 0), ("samples", 2), ("batches", 2)])
 @pytest.mark.parametrize("error", [SystemExit, ValueError, MemoryError])
 def test_g1_failing_samples_are_loaded_again_exactly_once_while_batches_shrink(
     error: type[BaseException], kind: str, workers: int
@@ -388,7 +391,7 @@ def test_an_interrupt_while_the_consumers_own_thread_waits_for_memory_costs_noth
     assert indices == ALL
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("dataset", [Files, FileStream])
 def test_g7_whoever_waits_for_memory_is_not_stuck(dataset: Any, workers: int) -> None:
     machine = Machine(40 * MB)
@@ -402,8 +405,8 @@ def test_g7_whoever_waits_for_memory_is_not_stuck(dataset: Any, workers: int) ->
         batch_size=8,
         num_workers=workers,
         collate_fn=list,
-        timeout=0.2,
-        memory=machine.policy(stall=0.8, fixed_batch_size=True),
+        timeout=0.1,
+        memory=machine.policy(stall=0.4, fixed_batch_size=True),
     )
     with loader, pytest.raises(MemoryBudgetError):
         list(loader)

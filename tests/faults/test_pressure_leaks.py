@@ -35,7 +35,7 @@ def loader_on(machine: Machine, kind: str, workers: int, **fields: Any) -> DataL
 
 def pieces() -> list[Piece]:
     """All pieces that are on any book."""
-    return [one for one in gc.get_objects() if isinstance(one, Piece)]
+    return [one for one in gc.get_objects() if type(one) is Piece]  # isinstance() would ask lazy modules
 
 
 def collect(gone: weakref.ref[Any]) -> None:
@@ -54,7 +54,7 @@ def memory_of(loader: DataLoader) -> MemoryStatistics:
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["samples", "stream"])
 @pytest.mark.parametrize("how", ["close", "break", "drop"])
 def test_g8_no_sample_is_alive_after_an_epoch_was_left_under_pressure(
     how: str, kind: str, workers: int
@@ -94,7 +94,7 @@ def test_g8_the_error_for_want_of_memory_keeps_no_sample(kind: str, workers: int
         batch_size=8,
         num_workers=workers,
         collate_fn=list,
-        memory=machine.policy(),
+        memory=machine.policy(stall=0.05),
     )
     batches = iter(loader)
     next(batches)
@@ -235,7 +235,7 @@ def test_g8_so_is_one_whose_worker_waits_in_the_middle_of_a_batch() -> None:
         batch_size=8,
         num_workers=1,
         collate_fn=list,
-        memory=machine.policy(stall=PATIENCE, fixed_batch_size=True),
+        memory=machine.policy(stall=0.3, fixed_batch_size=True),
     )
     files.loader = loader
     files.epoch = iter(loader)

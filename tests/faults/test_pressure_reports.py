@@ -86,7 +86,7 @@ def test_c01_a_container_is_under_pressure_although_its_host_is_not(
         tree.memberships("4:memory:/docker/abc")
         tree.v1("docker/abc", 4 * GB, 3800 * MB)
     # A sample of 100 MB fits, alone; a batch of 1.6 GB does not.
-    sizes, memory = load(loader_on(tree, workers, hard=0.97, soft=0.95))
+    sizes, memory = load(loader_on(tree, workers, length=24, hard=0.97, soft=0.95))
     assert max(sizes) < BATCH
     assert memory.limit == 4 * GB
     assert memory.used == pytest.approx(3800 * MB, abs=MB)
@@ -202,7 +202,7 @@ def test_c23_a_limit_that_changes_while_running_is_followed_both_ways(
             tree.v2("job", nbytes, 1900 * MB)
 
     limit(16 * GB)
-    loader = loader_on(tree, workers, length=12 * 64, soft=0.97, hard=0.99)
+    loader = loader_on(tree, workers, length=8 * 64, soft=0.97, hard=0.99)
     batches = iter(loader)
     sizes: list[int] = []
 
@@ -215,11 +215,11 @@ def test_c23_a_limit_that_changes_while_running_is_followed_both_ways(
         return taken
 
     assert set(take(64)) == {BATCH}
-    limit(2 * GB + 300 * MB)
-    assert min(take(128)) < BATCH
+    limit(2 * GB + 600 * MB)
+    assert min(take(112)) < BATCH
     limit(16 * GB)
-    take(300)
-    assert set(take(12 * 64 - sum(sizes))) == {BATCH}
+    take(240)
+    assert set(take(8 * 64 - sum(sizes))) == {BATCH}
     assert list(batches) == []
 
 
