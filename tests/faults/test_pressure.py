@@ -278,7 +278,8 @@ def test_hints_that_make_no_sense_cost_nothing_but_one_warning(
     assert "hints ignored" in warnings[0].getMessage()
 
 
-def test_g5_live_epochs_of_a_loader_know_of_each_others_promises() -> None:
+@pytest.mark.parametrize("loaders", [1, 2])
+def test_g5_live_epochs_know_of_each_others_promises(loaders: int) -> None:
     """Both ask at once, before either has filled what it was promised."""
     machine = Machine(24 * MB)
     both_admitted = threading.Barrier(2)
@@ -287,14 +288,16 @@ def test_g5_live_epochs_of_a_loader_know_of_each_others_promises() -> None:
         with contextlib.suppress(threading.BrokenBarrierError):
             both_admitted.wait(0.2)  # in vain, where the other one has to wait for this one
 
-    loader = DataLoader(
-        HintedFiles(machine, [15 * MB], trap),
-        batch_size=None,
-        num_workers=1,
-        memory=machine.policy(stall=PATIENCE),
-    )
-    epochs = [iter(loader), iter(loader)]
-    for epoch in epochs:
+    made = [
+        DataLoader(
+            HintedFiles(machine, [15 * MB], trap),
+            batch_size=None,
+            num_workers=1,
+            memory=machine.policy(stall=PATIENCE),
+        )
+        for _ in range(loaders)
+    ]
+    for epoch in [iter(made[0]), iter(made[-1])]:
         for sample in epoch:
             del sample
     assert machine.peak <= machine.limit

@@ -177,3 +177,23 @@ def test_nothing_is_logged_where_memory_is_plentiful(workers: int, caplog: pytes
         )
         assert [len(batch) for batch in loader] == [FULL] * 8
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_the_next_epoch_knows_the_sizes_and_starts_without_pressure(workers: int, clock: Clock) -> None:
+    machine = Machine(100 * MB)
+    loader = DataLoader(
+        KINDS["samples"](machine, [1 * MB] * 48),
+        batch_size=FULL,
+        num_workers=workers,
+        collate_fn=list,
+        memory=machine.policy(),
+    )
+    machine.others = 84 * MB
+    first = Epoch(loader, clock)
+    assert min(first.take(48, 0.01)) < FULL
+    machine.others = 0
+    del first
+    second = Epoch(loader, clock)
+    assert set(second.take(48, 0.01)) == {FULL}
+    assert second.indices == list(range(48))
