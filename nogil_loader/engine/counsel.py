@@ -153,6 +153,8 @@ class Counsel:
         known, latest = self.governor.statistics(), self._source.latest
         used = known.used if latest is None else latest.used
         held = max(0, known.held - self.holdings.let_go)
+        if self._closed:  # nothing is under way any more
+            known = replace(known, promised=0, loading=0, ready=0, in_flight=0)
         return replace(known, used=used, held=held, events=tuple(self._events))
 
     def _observe(self, governor: Governor, reading: MemoryReading | Busy | None, now: float) -> Decision:

@@ -164,7 +164,8 @@ class Budget:
         piece = self._pieces.pop(start, None)
         if piece is None:
             return 0
-        self.changes += 1
+        if piece.state is not State.PENDING:  # which is nothing yet
+            self.changes += 1
         self.under_way.pop(start, None)
         self.promised -= piece.promised
         self._bytes[piece.state] -= piece.filled

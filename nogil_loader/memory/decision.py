@@ -8,6 +8,9 @@ from typing import Any
 
 from nogil_loader.errors import MemoryBudgetError, describe_bytes, describe_index
 
+# What is less than this part of the bytes needed is not mentioned in advice.
+_WORTH_A_WORD = 10
+
 
 class Action(Enum):
     """What the caller has to do."""
@@ -33,6 +36,7 @@ class Shortage:
         limit: Bytes of the limit that binds.
         used: Bytes used at that level, and promised to pieces that cannot be given up.
         ceiling: Bytes up to which a last piece would have been begun.
+        scratch: Bytes of those needed that are used only while a sample is loaded.
         held: Bytes in batches that the consumer has not let go of.
         source: Who set the limit.
         waited: Seconds for which nothing got better.
@@ -46,6 +50,7 @@ class Shortage:
     limit: int
     used: int
     ceiling: int
+    scratch: int
     held: int
     source: str
     waited: float
@@ -56,9 +61,12 @@ class Shortage:
         one = self.samples == 1
         what = "sample" if one else f"{self.samples} samples"
         where = f"position {self.start}" if index is None else f"index {describe_index(index)}"
+        extra = ""
+        if self.scratch > self.needed // _WORTH_A_WORD:
+            extra = f" ({describe_bytes(self.scratch)} of it while a sample is loaded, see scratch=)"
         used, limit, held = map(describe_bytes, (self.used, self.limit, self.held))
         return MemoryBudgetError(
-            f"the next {what} ({where}) need{'s' if one else ''} {describe_bytes(self.needed)}, but only "
+            f"the next {what} ({where}) need{'s' if one else ''} {describe_bytes(self.needed)}{extra}, but only "
             f"{describe_bytes(self.ceiling - self.used)} may still be used: {used} of {limit} are in use "
             f"({self.source}), of which {held} are in batches that the consumer holds. Nothing "
             f"became free in {self.waited:.1f} s.\n  what to do: {self._advice()}",
@@ -72,12 +80,12 @@ class Shortage:
 
     def _advice(self) -> str:
         ways = []
-        if self.held:
+        if self.held > self.needed // _WORTH_A_WORD:
             ways.append("let go of batches before asking for the next one (del batch)")
         if self.samples > 1 and self.fixed:
             ways.append("choose a smaller batch_size, or allow smaller batches with fixed_batch_size=False")
-        elif not self.held:
-            ways.append("make the samples smaller")
+        elif not ways:
+            ways.append("make the samples smaller, or what your code takes while it makes one")
         return ";\n  ".join([*ways, f"or raise the limit ({self.source})."])
 
 

@@ -240,6 +240,12 @@ class Estimate:
             return None
         return math.ceil(self._swell * (loaded + batch) + self._scratch * one)
 
+    def scratch(self, hints: Sequence[int] | None = None) -> int:
+        """Bytes that one sample of a piece takes beside its place in the batch; 0 as long as nothing is known."""
+        if hints:
+            return math.ceil(self._scratch * self._corrected((max(hints),)))
+        return math.ceil(self._scratch * self._likely(1)[1]) if self._count else 0
+
     def bound(self, count: int, hints: Sequence[int] | None = None) -> int | None:
         """Bytes that a piece will hardly exceed, by all that was seen; None before that.
 

@@ -224,7 +224,7 @@ class Governor:
             elif now - self._unknown_since < _FIRST_SAMPLE:
                 return moves.wait(RETRY)
             need = 0
-        share = throttle.share
+        share = throttle.share(self._estimate.scratch(hints))
         if share is not None and need > share:
             size = moves.part(piece, share)
             if size < count:
@@ -250,7 +250,7 @@ class Governor:
         total = estimate.need(rest, hints and hints[done : piece.count], loaded=piece.filled + loaded) or 0
         outgrown = total > before
         moves.grow(piece, loaded, len(sizes), total, now)
-        share = self._throttle.share if outgrown else None
+        share = self._throttle.share(estimate.scratch(hints)) if outgrown else None
         if share is not None and moves.is_still_to_be_cut(piece):
             budget.fill(piece, 0, 0, min(total, max(before, share)))  # there it will be cut
         if piece.condemned:

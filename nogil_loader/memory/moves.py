@@ -160,6 +160,7 @@ class Moves:
             limit=level.limit,
             used=level.used,
             ceiling=level.hard,
+            scratch=self._estimate.scratch(piece.rest),
             held=self._budget.bytes(State.HELD),
             source=level.source,
             waited=now - since,

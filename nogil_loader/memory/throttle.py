@@ -62,10 +62,15 @@ class Throttle:
             kept = min(kept, max(2, self._workers if step == "prefetch" else self._least))
         self._pieces = 1 + kept
 
-    @property
-    def share(self) -> int | None:
-        """Bytes that one piece should stay below; None as long as nothing is known."""
-        return None if self.room is None else self.room // self._pieces
+    def share(self, scratch: int) -> int | None:
+        """Bytes that one piece should stay below; None as long as nothing is known.
+
+        ``scratch`` bytes of it are used only while a sample is loaded, however many samples there are. They are
+        set aside for those alone who keep loading under pressure.
+        """
+        if self.room is None:
+            return None
+        return max(0, self.room - self._least * scratch) // self._pieces + scratch
 
     def count_whole(self) -> None:
         """Note that a piece was loaded as it was planned."""
