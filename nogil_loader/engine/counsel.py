@@ -42,7 +42,7 @@ _GO_ON = Decision(Action.GO_ON)
 
 # Epochs that are loaded at the same time in one process, as for training and for validation, take from the same
 # memory: what the others have promised counts as used, and no two of them promise at once.
-_live: weakref.WeakSet[Counsel] = weakref.WeakSet()
+_live: dict[int, weakref.ref[Counsel]] = {}
 _one_process = threading.RLock()
 
 
@@ -88,8 +88,7 @@ class Counsel:
         # Before anybody can ask: a thread that finds another one reading must not take that for "no limit".
         first = source.read()
         self._observe(self.governor, source.latest if first is BUSY else first, clock())
-        with _one_process:
-            _live.add(self)
+        _live[id(self)] = weakref.ref(self)
 
     @contextmanager
     def books(self) -> Iterator[Governor]:
@@ -147,6 +146,7 @@ class Counsel:
         pool.resume(self)
         self.holdings.close(threads)
         self._closed = True
+        _live.pop(id(self), None)
 
     def statistics(self) -> MemoryStatistics:
         """A snapshot; what is used is what the latest reading said."""
@@ -161,7 +161,7 @@ class Counsel:
         if reading is BUSY:
             self.patience = governor.patience(now)
             return _GO_ON
-        elsewhere = sum(other.governor.promised for other in _live if other._competes_with(self))
+        elsewhere = self._promised_elsewhere() if len(_live) > 1 else 0
         if reading is not None and elsewhere:
             reading = replace(
                 reading, used=reading.used + elsewhere, headroom=max(0, reading.headroom - elsewhere)
@@ -178,8 +178,13 @@ class Counsel:
             pool.resume(self)
         return seen
 
-    def _competes_with(self, other: Counsel) -> bool:
-        return self is not other and not self._closed and self._source.scope == other._source.scope
+    def _promised_elsewhere(self) -> int:
+        others = [other for other in (reference() for reference in list(_live.values())) if other is not None]
+        return sum(
+            other.governor.promised
+            for other in others
+            if other is not self and other._source.scope == self._source.scope
+        )
 
     def _revoke(self, run: EpochRun, starts: Sequence[int], dropped: list[Any]) -> None:
         for start in starts:

@@ -315,6 +315,10 @@ class Rations:
         """Wait for memory to become free, at most so long."""
         self._counsel.holdings.wait(seconds)
 
+    def nudge(self) -> None:
+        """Let one of those who wait for memory look again."""
+        self._counsel.holdings.ring()
+
     def close(self, threads: int) -> None:
         """Wake who waits, and take no part any more; safe from finalisers."""
         self._counsel.close(threads)

@@ -138,6 +138,17 @@ class EpochRun:
             self.rations.wait(seconds)
         return False
 
+    def nudge(self) -> None:
+        """Let whoever should have woken by now wake up; called once in a while by a consumer without news.
+
+        CPython's ``SimpleQueue.get`` waits without a limit if another thread takes an item away from it at the
+        very end of its time (up to 3.13 at least), until the next item comes.
+        """
+        if self._tickets.empty():
+            self._tickets.put(None)
+        if self.rations is not None:
+            self.rations.nudge()
+
     def wake_worker(self) -> None:
         """Let a worker look for a ticket that was planned again."""
         self._tickets.put(None)

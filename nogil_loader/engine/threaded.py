@@ -35,6 +35,7 @@ class ThreadCrew:
     def wait(self) -> None:
         """Wait a bounded time for news, and look after everybody if there are none."""
         if not self._run.wait():
+            self._run.nudge()
             self.pool.check(self._run)
             if self._reader is not None:
                 self._reader.check(time.monotonic())

@@ -14,13 +14,19 @@ import gc
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import pytest
+
 import nogil_loader
+from nogil_loader.engine import pool, reader, recipe
+from nogil_loader.memory.peak import PeakMeter
+from nogil_loader.memory.reading import MemoryReading
+from nogil_loader.memory.source import ReadingSource
 
 _PACKAGE = str(Path(nogil_loader.__file__).parent)
 
@@ -117,6 +123,24 @@ def at_every_place(attempt: Callable[[int], tuple[Interruption, Any]], *expected
     Raises:
         AssertionError: Other outcomes, each with the place that led to it.
     """
+    with pytest.MonkeyPatch.context() as patch:
+        _read_memory_at_once(patch)
+        _try_every_place(attempt, expected)
+
+
+def _read_memory_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Leave out the many places in which memory is read; there is a test of its own for them.
+
+    There is a limit, so that the governor is asked about every batch and hears of every sample.
+    """
+    reading = MemoryReading.of(1 << 36, 1 << 30, "test")
+    patch.setattr(ReadingSource, "read", lambda self: reading)
+    patch.setattr(PeakMeter, "start", lambda self: False)
+    for module in (recipe, pool, reader):
+        patch.setattr(module, "read_memory", lambda: reading)
+
+
+def _try_every_place(attempt: Callable[[int], tuple[Interruption, Any]], expected: Sequence[Any]) -> None:
     wrong: list[str] = []
     gc.collect()
     gc.disable()  # places in finalisers of what was left over are not meant

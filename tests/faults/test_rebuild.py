@@ -190,7 +190,8 @@ def test_idle_workers_may_be_killed_while_the_queue_is_full(workers: int, policy
     for _ in range(workers * 3 * 3):  # num_workers * (prefetch_factor + 1) batches of three
         assert loaded.acquire(timeout=PATIENCE)
     for thread in list(threads):
-        kill_for_good(thread)  # one by one: Python 3.11 forgets about one of two kills at the same time
+        # One by one: Python 3.11 forgets about one of two kills at the same time. And awake: see EpochRun.nudge.
+        kill_for_good(thread, iterator._run.nudge)
     assert [indices(batch) for batch in iterator] == cut(40, 3)
 
 

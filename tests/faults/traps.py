@@ -85,14 +85,18 @@ def kill(ident: int | None, error: type[BaseException] = SystemExit) -> None:
     assert found == 1
 
 
-def kill_for_good(thread: threading.Thread) -> None:
-    """Kill a thread, again if it survives: an exception that strikes in a finaliser is ignored by Python."""
+def kill_for_good(thread: threading.Thread, wake: Callable[[], object] = lambda: None) -> None:
+    """Kill a thread, again if it survives: an exception that strikes in a finaliser is ignored by Python.
+
+    ``wake`` is called as well, since a thread that waits inside a C function dies only when it comes out.
+    """
     deadline = time.monotonic() + PATIENCE
     while thread.is_alive():
         assert time.monotonic() < deadline, f"{thread.name} survives being killed"
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
         )
+        wake()
         thread.join(1.0)
 
 
