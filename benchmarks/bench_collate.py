@@ -5,9 +5,9 @@ slot as soon as it is fetched; "list" is the call of a collate function. torch h
 of its own loader.
 
 The yardstick for large samples is a plain copy of the whole batch into memory of the kind that batches get: a
-block of the pool, which was used before unless somebody still has it. Beside it stand the copies into fresh aligned
-memory (what lies between the two are page faults, which write every byte once more), into one array again and
-again, and into np.empty. The latter shares its offset within a page with the source, also np.empty
+block of the pool, which was used before unless somebody still has it. Beside it stand the copies into fresh
+aligned memory (what lies between the two are page faults, which write every byte once more), into one array again
+and again, and into np.empty. The latter shares its offset within a page with the source, also np.empty
 memory; the C library then copies in another way, which is faster on some processors.
 """
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from nogil_loader.memory.cgroups import parse_memberships, read_memberships
+
 _MOUNT = Path("/sys/fs/cgroup")
 # The kernel lets go of a killed process's pages before its group can be removed; milliseconds, unless the
 # machine is very busy.
@@ -63,7 +65,14 @@ def _hands_memory_on() -> bool:
 
 
 def _parent() -> Path:
-    return _MOUNT / "memory" if _has_version_1() else _MOUNT
+    """The group that the demo's is made in: this process's own, whose limits hold as well, where that is seen."""
+    if not _has_version_1():
+        return _MOUNT
+    root = _MOUNT / "memory"
+    memberships = read_memberships(Path("/proc"))
+    own = next((path for names, path in parse_memberships(memberships) if "memory" in names.split(",")), "/")
+    folder = root / own.lstrip("/")
+    return folder if ".." not in own and folder.is_dir() else root
 
 
 class MemoryGroup:

@@ -69,6 +69,7 @@ class Provisions:
             capacity=capacity,
             sharded=self._sharded,
             revocable=self._rereadable,
+            measures=not self._source.is_host,
             ranks=local_world_size(os.environ) if self._source.is_shared else 1,
         )
         return governor, self._estimate

@@ -222,6 +222,11 @@ class Estimate:
         """Whether scratch should still be measured. Later measurements take the place of the earliest."""
         return not self._declared and len(self._measured) < _CALIBRATIONS
 
+    @property
+    def is_assumed(self) -> bool:
+        """Whether scratch is neither declared nor measured."""
+        return not self._declared and not self._measured
+
     def need(self, count: int, hints: Sequence[int] | None = None, *, loaded: int = 0) -> int | None:
         """Bytes that a piece takes while it is loaded; None when nothing is known yet.
 

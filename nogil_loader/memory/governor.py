@@ -60,6 +60,7 @@ class Governor:
         revocable: Whether what was loaded can be loaded again. If not, as with an iterable, nothing that is on
             its way is given up; the pieces are read one after the other.
         ranks: Processes of the job that share the memory, this one included.
+        measures: Whether the caller measures what loading a sample takes, and calibrates the estimate.
 
     Attributes:
         under_way: The pieces on the book that the consumer does not have yet.
@@ -75,6 +76,7 @@ class Governor:
         sharded: bool = False,
         revocable: bool = True,
         ranks: int = 1,
+        measures: bool = False,
     ) -> None:
         self._policy = policy
         self._estimate = estimate
@@ -89,6 +91,8 @@ class Governor:
         self._shortfall = Shortfall(policy, estimate, self._budget, self._throttle, self._moves)
         self._leeway = Leeway(self._budget, self._gauge, self._throttle, capacity=capacity)
         self._unknown_since = -math.inf
+        self._measures = measures
+        self._begun_at: float | None = None
 
     # What happens
 
@@ -217,13 +221,16 @@ class Governor:
             return moves.load(piece, need or 0)
         if not starved and self._gauge.is_stale(now):
             return moves.wait()
-        if need is None:
-            # The first piece shows how large samples are.
+        if self._begun_at is None:
+            self._begun_at = now
+        unmeasured = self._measures and self._estimate.is_assumed and now - self._begun_at < _FIRST_SAMPLE
+        if need is None or unmeasured:
+            # The first piece shows how large samples are, and what loading one takes.
             if not budget.count(State.LOADING):
                 self._unknown_since = now
             elif now - self._unknown_since < _FIRST_SAMPLE:
                 return moves.wait(RETRY)
-            need = 0
+            need = need or 0
         share = throttle.share(self._estimate.scratch(hints))
         if share is not None and need > share:
             size = moves.part(piece, share)

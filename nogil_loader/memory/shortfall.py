@@ -135,6 +135,8 @@ class Shortfall:
         if size < piece.count:
             return moves.split(piece, size, "last", level, now)
         need = moves.need(piece, size)
+        if self._estimate.is_assumed:  # an assumption is no reason to end an epoch
+            need -= self._estimate.scratch(piece.hints)
         if not moves.revocable:
             level = level._replace(used=level.used + self._budget.promised)
         # Never twice in a row: where relief takes longer than it may be apart, nothing else would ever happen.
