@@ -141,10 +141,10 @@ class Counsel:
         reading = self._source.read()
         return reading if isinstance(reading, MemoryReading) else self._source.latest
 
-    def close(self, threads: int) -> None:
+    def close(self) -> None:
         """Wake who waits, and take no part any more; safe from finalisers."""
         pool.resume(self)
-        self.holdings.close(threads)
+        self.holdings.close()
         self._closed = True
         _live.pop(id(self), None)
 

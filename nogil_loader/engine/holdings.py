@@ -1,15 +1,19 @@
 """What the consumer holds, found without its help, and the waiting for it to let go.
 
 Whatever shares the memory of a batch, be it a view, a tensor or another library's array, keeps the batch's
-*owners* alive. A weak reference to each puts itself into a queue when that ends. This may happen in a finaliser
-on any thread, in the middle of anything, so the queue is a ``SimpleQueue``, and nothing else is done there.
+*owners* alive. A weak reference to each tells when that ends. This may happen in a finaliser on any thread, in
+the middle of anything, so nothing is done there that takes a lock.
+
+Whoever waits has a queue of its own. ``SimpleQueue.get`` waits without a limit if another thread takes an item
+away from it at the very end of its time (CPython up to 3.13 at least), so no two may wait for the same one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -19,23 +23,21 @@ class Holdings:
 
     def __init__(self) -> None:
         self._held: set[Holding] = set()
-        self._bell: SimpleQueue[Holding | None] = SimpleQueue()
         self._gone: deque[Holding] = deque()
-        self._waiting = 0
+        self._waiters: deque[SimpleQueue[None]] = deque()
+        self._closed = False
 
     def add(self, start: int, owners: Sequence[tuple[Any, int]]) -> None:
         """Follow what becomes of the batch that begins at position ``start``."""
-        self._held.update(Holding(owner, self._bell, start, nbytes) for owner, nbytes in owners)
+        self._held.update(Holding(owner, self._note, start, nbytes) for owner, nbytes in owners)
 
     @property
     def let_go(self) -> int:
         """Bytes that the consumer has let go of since the last ``collect``."""
-        self._gather()
         return sum(holding.nbytes for holding in list(self._gone))
 
     def collect(self) -> Iterator[Holding]:
         """Return, each once, what the consumer has let go of."""
-        self._gather()
         while self._gone:
             holding = self._gone.popleft()
             self._held.discard(holding)
@@ -43,34 +45,32 @@ class Holdings:
 
     def wait(self, seconds: float) -> None:
         """Wait for the consumer to let go of something or for ``ring``, at most so long."""
-        self._waiting += 1
+        bell: SimpleQueue[None] = SimpleQueue()
+        self._waiters.append(bell)
+        if self._closed:
+            return
         try:
-            self._keep(self._bell.get(timeout=seconds))
+            bell.get(timeout=seconds)
         except Empty:
-            pass
-        finally:
-            self._waiting -= 1
+            with contextlib.suppress(
+                ValueError, IndexError
+            ):  # it was just rung, or another one went meanwhile
+                self._waiters.remove(bell)
 
     def ring(self) -> None:
         """Wake one of those who wait, if anybody does."""
-        if self._waiting > 0:
-            self._bell.put(None)
+        with contextlib.suppress(IndexError):
+            self._waiters.popleft().put(None)
 
-    def close(self, threads: int) -> None:
+    def close(self) -> None:
         """Wake all who wait; safe from finalisers."""
-        for _ in range(threads):
-            self._bell.put(None)
+        self._closed = True
+        while self._waiters:
+            self.ring()
 
-    def _gather(self) -> None:
-        while not self._bell.empty():
-            try:
-                self._keep(self._bell.get_nowait())
-            except Empty:  # another thread was faster
-                break
-
-    def _keep(self, item: Holding | None) -> None:
-        if item is not None:
-            self._gone.append(item)
+    def _note(self, holding: Holding) -> None:
+        self._gone.append(holding)
+        self.ring()
 
 
 class Holding(weakref.ref[Any]):
@@ -86,14 +86,14 @@ class Holding(weakref.ref[Any]):
     start: int
     nbytes: int
 
-    def __new__(cls, owner: Any, bell: SimpleQueue[Any], start: int, nbytes: int) -> Holding:
-        """Refer to ``owner`` until it ends, then go into ``bell``."""
-        self = super().__new__(cls, owner, bell.put)
+    def __new__(cls, owner: Any, note: Callable[[Holding], None], start: int, nbytes: int) -> Holding:
+        """Refer to ``owner`` until it ends, then tell ``note``."""
+        self = super().__new__(cls, owner, note)
         self.start = start
         self.nbytes = nbytes
         return self
 
-    def __init__(self, owner: Any, bell: SimpleQueue[Any], start: int, nbytes: int) -> None:
+    def __init__(self, owner: Any, note: Callable[[Holding], None], start: int, nbytes: int) -> None:
         """Nothing is left to be done; a weak reference's own would refuse the arguments."""
 
     # By identity: weak references compare like what they refer to, which may be arrays.

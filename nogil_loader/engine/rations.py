@@ -319,9 +319,9 @@ class Rations:
         """Let one of those who wait for memory look again."""
         self._counsel.holdings.ring()
 
-    def close(self, threads: int) -> None:
+    def close(self) -> None:
         """Wake who waits, and take no part any more; safe from finalisers."""
-        self._counsel.close(threads)
+        self._counsel.close()
 
     def reading(self) -> MemoryReading | None:
         """Limit and use now, or what was last known of them."""

@@ -311,7 +311,7 @@ class EpochRun:
         self.closed = True
         self._ledger.forget()
         if self.rations is not None:
-            self.rations.close(self._workers + 2)  # the reader and the consumer beside them
+            self.rations.close()
         self.context = Context()
         # A worker that has left may have taken one of these with it.
         for _ in range(self._workers + self.rebuilds):

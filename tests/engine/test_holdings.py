@@ -115,7 +115,7 @@ def test_closing_wakes_all_who_wait_and_still_tells_what_is_let_go() -> None:
     threads = [threading.Thread(target=holdings.wait, args=(PATIENCE,)) for _ in range(3)]
     for thread in threads:
         thread.start()
-    holdings.close(3)
+    holdings.close()
     for thread in threads:
         thread.join(PATIENCE)
         assert not thread.is_alive()
@@ -129,7 +129,7 @@ def test_ringing_where_nobody_waits_leaves_nothing_behind() -> None:
     holdings = Holdings()
     for _ in range(1000):
         holdings.ring()
-    assert holdings._bell.qsize() == 0
+    assert not holdings._waiters
 
 
 def test_batches_that_end_in_any_thread_and_in_the_garbage_collector_are_all_counted() -> None:

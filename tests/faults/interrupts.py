@@ -125,7 +125,7 @@ def at_every_place(attempt: Callable[[int], tuple[Interruption, Any]], *expected
     """
     with pytest.MonkeyPatch.context() as patch:
         _read_memory_at_once(patch)
-        _try_every_place(attempt, expected)
+        try_every_place(attempt, expected)
 
 
 def _read_memory_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,8 @@ def _read_memory_at_once(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "read_memory", lambda: reading)
 
 
-def _try_every_place(attempt: Callable[[int], tuple[Interruption, Any]], expected: Sequence[Any]) -> None:
+def try_every_place(attempt: Callable[[int], tuple[Interruption, Any]], expected: Sequence[Any]) -> None:
+    """Do what `at_every_place` does, the places in which memory is read included."""
     wrong: list[str] = []
     gc.collect()
     gc.disable()  # places in finalisers of what was left over are not meant

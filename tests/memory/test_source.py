@@ -20,7 +20,7 @@ import pytest
 from nogil_loader.memory.reading import BUSY, UNKNOWN, MemoryReading, read_memory
 from nogil_loader.memory.source import ReadingSource
 from nogil_loader.policies import MemoryPolicy
-from tests.faults.interrupts import Interruption, at_every_place, ctrl_c, interrupted
+from tests.faults.interrupts import Interruption, ctrl_c, interrupted, try_every_place
 from tests.memory.trees import GB, MB, Tree
 
 reads_files = pytest.mark.skipif(not hasattr(os, "pread"), reason="reads system files of Unix")
@@ -262,7 +262,7 @@ def test_an_interrupt_at_any_place_does_not_end_reading(tree: Tree, users: bool)
         tree.tick()
         return interruption, source.read()
 
-    at_every_place(attempt, READING)
+    try_every_place(attempt, [READING])
 
 
 # Not now
