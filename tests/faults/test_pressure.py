@@ -39,7 +39,7 @@ def load(kind: str, machine: Machine, sizes: list[int], **changes: Any) -> tuple
     loader = DataLoader(KINDS[kind](machine, sizes), **arguments)
     batches = []
     for batch in loader:
-            batches.append(told(batch))
+        batches.append(told(batch))
     return batches, loader.statistics()
 
 
