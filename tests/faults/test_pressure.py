@@ -37,9 +37,7 @@ def load(kind: str, machine: Machine, sizes: list[int], **changes: Any) -> tuple
     """Load an epoch as most consumers do: a batch is held until the next one has come."""
     arguments: dict[str, Any] = {"batch_size": 16, "collate_fn": list, "memory": machine.policy()} | changes
     loader = DataLoader(KINDS[kind](machine, sizes), **arguments)
-    batches = []
-    for batch in loader:
-        batches.append(told(batch))
+    batches = [told(batch) for batch in loader]
     return batches, loader.statistics()
 
 
