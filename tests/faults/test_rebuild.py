@@ -163,7 +163,9 @@ def test_idle_workers_may_be_killed_between_epochs(workers: int, policy: str) ->
         kill_for_good(thread)
     assert [indices(batch) for batch in loader] == cut(40, 3)
     loader.close()
-    assert not any(thread.is_alive() for thread in victims)
+    for thread in victims:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("policy", ["rebuild", "skip"])
