@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 _MOUNT = Path("/sys/fs/cgroup")
-_UNLIMITED = "max"
+_PREFIX = "nogil_loader-"
 # The kernel lets go of a killed process's pages before its group can be removed; milliseconds, unless the
 # machine is very busy.
 _GONE_SECONDS = 20.0
@@ -64,7 +64,8 @@ class MemoryGroup:
             raise OSError(errno.EPERM, reason)
         self.version = 1 if (_MOUNT / "memory" / "memory.limit_in_bytes").exists() else 2
         parent = _MOUNT / "memory" if self.version == 1 else _MOUNT
-        self.folder = parent / f"nogil_loader-{os.getpid()}-{next(_serial)}"
+        _remove_left_behind(parent)
+        self.folder = parent / f"{_PREFIX}{os.getpid()}-{next(_serial)}"
         self.folder.mkdir()
         try:
             if limit is not None:
@@ -164,6 +165,15 @@ class MemoryGroup:
             if field == key:
                 return int(value)
         raise LookupError(f"{self.folder / name} has no {key}")
+
+
+def _remove_left_behind(parent: Path) -> None:
+    """Remove empty groups whose maker was killed before it could."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if not Path("/proc", maker).exists():
+            with contextlib.suppress(OSError):  # somebody is in it, or somebody else was faster
+                folder.rmdir()
 
 
 def _kill(pid: int) -> None:

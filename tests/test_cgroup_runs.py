@@ -58,6 +58,17 @@ def test_a_group_is_removed_with_all_that_runs_in_it() -> None:
     assert not group.folder.exists()
 
 
+def test_an_empty_group_whose_maker_is_gone_is_removed_with_the_next() -> None:
+    maker = subprocess.Popen([sys.executable, "-c", ""])
+    maker.wait(60)
+    with cgroup.MemoryGroup() as group:
+        left = group.folder.with_name(f"nogil_loader-{maker.pid}-0")
+        left.mkdir()
+        with cgroup.MemoryGroup():
+            assert not left.exists()
+            assert group.folder.exists()
+
+
 def test_samples_show_which_they_are_and_whether_they_are_whole() -> None:
     dataset = Ragged(40)
     sample = dataset[39]
