@@ -152,9 +152,12 @@ def test_epochs_left_at_any_point_with_failures_under_way(seed: int) -> None:
     for epoch in range(60):
         stop = dice.randrange(16)
         clean.set_epoch(epoch)
-        expected = stream(itertools.islice(clean, stop))
+        meant = [sample for batch in stream(clean) for sample in batch]
         iterator = iter(loader)
-        assert stream(itertools.islice(iterator, stop)) == expected
+        # Sample by sample: a batch for which memory ran out twice comes in halves.
+        came = [sample for batch in stream(itertools.islice(iterator, stop)) for sample in batch]
+        assert came == meant[: len(came)]
+        assert len(came) >= stop
         if dice.random() < 0.5:
             iterator.close()
         del iterator
