@@ -1,0 +1,68 @@
+"""Mirrored images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nogil_loader.kernels.jit import jitable
+from nogil_loader.transforms.arguments import as_chance, settle
+from nogil_loader.transforms.spec import Spec
+from nogil_loader.transforms.step import Step
+from nogil_loader.transforms.transform import Operation
+
+
+@dataclass(frozen=True)
+class HorizontalFlip(Operation):
+    """Left and right exchanged, with probability ``p``.
+
+    Args:
+        p: Probability.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        settle(self, p=as_chance("HorizontalFlip.p", self.p))
+
+    def step(self, spec: Spec) -> Step:
+        """Return the step for an image."""
+        spec = spec.image(self)
+        return Step(
+            name=repr(self),
+            kind="index",
+            function=place_horizontal_flip,
+            reference=_flip_columns,
+            source=spec,
+            target=spec,
+            numbers=(self.p,),
+            draw=draw_flag,
+            uniforms=1,
+            parameters=("flipped",),
+        )
+
+
+@jitable
+def draw_flag(uniforms: Any, numbers: Any, size: Any, drawn: Any) -> None:
+    """Draw 1 with probability ``numbers[0]``, else 0."""
+    drawn[0] = 1.0 if uniforms[0] < numbers[0] else 0.0
+
+
+@jitable
+def place_horizontal_flip(numbers: Any, drawn: Any, size: Any, rows: Any, cols: Any) -> int:
+    """Output position → source position: columns from the right when drawn."""
+    for y in range(len(rows)):
+        rows[y] = y
+    last = len(cols) - 1
+    for x in range(len(cols)):
+        cols[x] = last - x if drawn[0] != 0.0 else x
+    return 0
+
+
+def _flip_columns(
+    image: npt.NDArray[Any], numbers: Any, drawn: Any, size: tuple[int, int]
+) -> npt.NDArray[Any]:
+    return np.flip(image, 1) if drawn[0] else image

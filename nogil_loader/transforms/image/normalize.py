@@ -1,0 +1,83 @@
+"""Pixel values on the scale that a model expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nogil_loader.kernels.jit import jitable
+from nogil_loader.transforms.arguments import as_numbers, settle
+from nogil_loader.transforms.spec import Spec
+from nogil_loader.transforms.step import Step
+from nogil_loader.transforms.transform import Operation
+
+
+@dataclass(frozen=True)
+class Normalize(Operation):
+    """``(value - mean) / std`` for each channel, as float32; integer pixels are scaled to 0-1 first.
+
+    Computed as ``value * scale + shift`` in float32, so that it may differ from the formula in the last bits.
+
+    Args:
+        mean: One number for each channel, or one for all.
+        std: The same; positive.
+    """
+
+    mean: float | Sequence[float]
+    std: float | Sequence[float]
+
+    def __post_init__(self) -> None:
+        mean, std = as_numbers("Normalize.mean", self.mean), as_numbers("Normalize.std", self.std)
+        if min(std) <= 0:
+            raise ValueError(f"Normalize.std={self.std!r}: expected positive numbers")
+        settle(self, mean=mean, std=std)
+
+    def step(self, spec: Spec) -> Step:
+        """Return the step for an image.
+
+        Raises:
+            ValueError: ``mean`` or ``std`` has another number of values than the image has channels.
+        """
+        spec = spec.image(self)
+        mean = _per_channel(self, "mean", self.mean, spec)
+        std = _per_channel(self, "std", self.std, spec)
+        scale = [1.0 / (spec.white * s) for s in std]
+        shift = [-m / s for m, s in zip(mean, std, strict=True)]
+        return Step(
+            name=repr(self),
+            kind="point",
+            function=scale_and_shift,
+            reference=_scale_and_shift,
+            source=spec,
+            target=spec.with_dtype(np.float32),
+            numbers=(*scale, *shift),
+        )
+
+
+def _per_channel(who: Normalize, name: str, values: Any, spec: Spec) -> tuple[float, ...]:
+    if len(values) not in (1, spec.channels):
+        raise ValueError(
+            f"{who}: {name} has {len(values)} values, but the image ({spec}) has {spec.channels} channels; "
+            f"give one value for each, or one for all"
+        )
+    return tuple(values) * (spec.channels if len(values) == 1 else 1)
+
+
+@jitable
+def scale_and_shift(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> None:
+    """Scale and shift each channel of a row: ``numbers`` has all the scales, then all the shifts."""
+    channels, width = row.shape
+    for c in range(channels):
+        scale, shift = row.dtype.type(numbers[c]), row.dtype.type(numbers[channels + c])
+        for x in range(width):
+            row[c, x] = row[c, x] * scale + shift
+
+
+def _scale_and_shift(values: npt.NDArray[Any], numbers: Any, drawn: Any, rng: Any) -> npt.NDArray[Any]:
+    scale, shift = np.asarray(numbers, values.dtype).reshape(2, -1)
+    result: npt.NDArray[Any] = values * scale + shift
+    return result
