@@ -16,7 +16,20 @@ from benchmarks.harness import Row
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _NOTHING = "\N{EN DASH}"
-_PACKAGES = ("nogil_loader", "numpy", "numba", "torch", "torchdata", "spdl", "grain", "simplejpeg")
+_PACKAGES = (
+    "nogil_loader",
+    "numpy",
+    "numba",
+    "torch",
+    "torchvision",
+    "torchdata",
+    "spdl",
+    "grain",
+    "albumentations",
+    "opencv-python-headless",
+    "pillow",
+    "simplejpeg",
+)
 
 
 def describe_environment() -> dict[str, Any]:
