@@ -1,6 +1,6 @@
 """Compiles kernels: plain functions over bytes and offsets that run without the GIL.
 
-- numba is imported here and in `intrinsics` only, when the first kernel is needed and not before.
+- numba is imported when the first kernel is needed and not before. Machine code is kept on disk (see `cache`).
 - A kernel has one declared signature. Whatever the dtype, rank or layout of the arrays it serves, they reach
   it as bytes, so a program never compiles more kernels than there are in the source.
 - A kernel neither raises (an exception leaks its array arguments) nor allocates (a second allocation that
@@ -10,22 +10,25 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-logger = logging.getLogger("nogil_loader.kernels")
+from nogil_loader.kernels.fingerprint import fingerprint
+from nogil_loader.kernels.toolchain import (
+    compile_function,
+    compiling,
+    find_entry,
+    is_disabled,
+    load_numba,
+    logger,
+    make_key,
+)
 
 #: What a kernel may take: bytes to read or write, positions to read (int64), one number (int64).
 Argument = Literal["bytes", "writable bytes", "positions", "number"]
 
-# numba's own lock covers compilation, not the question whether a kernel has been compiled.
-_compiling = threading.RLock()
 _registry: list[Kernel] = []
-_numba: Any = None
-_unavailable = False
 
 
 class Kernel:
@@ -55,8 +58,8 @@ class Kernel:
         return len(getattr(self._ready, "signatures", ()))
 
     def compile(self) -> Callable[..., None]:
-        """Compile the kernel, or load it from numba's cache on disk, unless that has been done."""
-        with _compiling:
+        """Compile the kernel, or load it from the cache on disk, unless that has been done."""
+        with compiling:
             if self._ready is None:
                 self._ready = _compile(self.python, self._arguments)
             return self._ready
@@ -97,24 +100,18 @@ def warm_up(kernels: Iterable[Kernel] | None = None) -> float:
 
 
 def _compile(python: Callable[..., None], arguments: tuple[Argument, ...]) -> Callable[..., None]:
-    numba = _load_numba()
-    if numba is None:
+    numba = load_numba()
+    if numba is None or is_disabled(numba):
         return python
     signature = numba.void(*(_numba_type(numba.types, argument) for argument in arguments))
+    depends = fingerprint(python)
+    key = make_key(numba, python.__name__, str(signature), depends.digest)
+    entry = find_entry(python.__name__, key, depends.opaque)
     try:
-        return _njit(numba, python, signature)
+        compiled: Callable[..., None] = compile_function(numba, python, signature, entry)[0]
     except Exception as failure:  # noqa: BLE001 - a platform that cannot compile still has to load data
         logger.warning("kernel %s runs as plain Python, much slower: %r", python.__name__, failure)
         return python
-
-
-def _njit(numba: Any, python: Callable[..., None], signature: Any) -> Callable[..., None]:
-    options = {"nogil": True, "parallel": False, "error_model": "numpy"}
-    try:
-        compiled: Callable[..., None] = numba.njit(signature, cache=True, **options)(python)
-    except RuntimeError as failure:  # neither __pycache__ nor the user's cache folder can be written to
-        logger.info("kernel %s is not cached on disk: %s", python.__name__, failure)
-        compiled = numba.njit(signature, **options)(python)
     return compiled
 
 
@@ -128,18 +125,3 @@ def _numba_type(types: Any, argument: Argument) -> Any:
             return types.Array(types.int64, 1, "C", readonly=True)
         case "number":
             return types.int64
-
-
-def _load_numba() -> Any:
-    global _numba, _unavailable
-    if _numba is None and not _unavailable:
-        try:
-            import numba
-
-            from nogil_loader.kernels import intrinsics  # noqa: F401 - gives copy_bytes its machine code
-        except Exception as failure:  # noqa: BLE001 - missing, or broken in whatever way
-            _unavailable = True
-            logger.warning("kernels run as plain Python, much slower: numba cannot be imported (%r)", failure)
-        else:
-            _numba = numba
-    return _numba

@@ -6,7 +6,7 @@ import logging
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,16 +176,27 @@ def test_a_kernel_that_cannot_be_compiled_runs_as_plain_python(caplog: pytest.Lo
         compiling._registry.remove(hopeless)
 
 
-def test_a_kernel_is_compiled_without_cache_where_nothing_can_be_written() -> None:
-    def njit(signature: str, cache: bool = False, **options: Any) -> Any:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: (function, signature, options["nogil"])
+def test_a_kernel_is_compiled_without_cache_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NOGIL_LOADER_CACHE_DIR", str(tmp_path / "file"))
 
-    def plain() -> None: ...
+    @kernel("writable bytes", "number")
+    def set_first(out: Any, value: int) -> None:
+        out[0] = value
 
-    compiled: Any = compiling._njit(SimpleNamespace(njit=njit), plain, "signature")
-    assert compiled == (plain, "signature", True)
+    try:
+        out = np.zeros(1, np.uint8)
+        with caplog.at_level(logging.INFO, "nogil_loader.kernels"):
+            set_first(out, 3)
+        assert (out[0], set_first.compiled_signatures) == (3, 1)
+        (record,) = caplog.records
+        assert record.getMessage().startswith(
+            "kernel set_first is compiled in memory and not cached on disk: "
+        )
+    finally:
+        compiling._registry.remove(set_first)
 
 
 def test_a_kernel_says_what_it_takes() -> None:

@@ -1,0 +1,183 @@
+"""What is wrong with a user's function, out of the pages that numba writes about it."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+from nogil_loader.errors import describe_exception
+from nogil_loader.kernels.fingerprint import is_dispatcher
+from nogil_loader.kernels.references import enclosed, references
+from nogil_loader.kernels.snapshot import is_users
+
+# Places are given as 'File "x.py", line 3' and as 'at x.py (3)'; the first of both kinds is the innermost.
+_PLACE = re.compile(r'File "(.+)", line (\d+)|(?:\bat|Raised from) (\S.*) \((\d+)\)')
+_FUNCTION = re.compile(r"<function (\S+) at 0x")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_LITERAL = re.compile(r"Literal\[\w+\]\(([^()]*)\)")
+_BINDING = re.compile(r"Cannot bind .* to signature '.*' due to \"TypeError: (.*)\"")
+_INNER = re.compile(r"^\s*(?:\w+Error: )(?!Failed in)(.+)")
+_REASON_LIMIT = 300
+
+
+@dataclass(frozen=True)
+class _Place:
+    function: FunctionType
+    file: str
+    line: int
+
+
+def explain_failure(
+    error: BaseException, functions: Mapping[str, Any], kernel: FunctionType | None = None
+) -> ValueError | None:
+    """Return an error that tells the author of a function why it cannot be compiled.
+
+    Args:
+        error: What numba raised.
+        functions: The user functions, plain or dispatchers, by the names that the kernel has for them.
+        kernel: The generated function. If a line of it that calls a user function cannot be compiled, what that
+            function returns is to blame.
+
+    Returns:
+        An error with function, file, line and reason, its cause the original; None if the failure lies elsewhere.
+    """
+    callers = {id(each): value for value in functions.values() for each in _reachable([value])}
+    users = list(_reachable(functions.values()))
+    lines = _LITERAL.sub(r"\1", _COLOURS.sub("", str(error))).splitlines()
+    place, reason = _find(error, lines, users)
+    if place is None:
+        place = _in_kernel(lines, functions, kernel)
+        reason = f"what it returns cannot be used, {reason}"
+    if place is None:
+        return None
+    source = linecache.getline(place.file, place.line).strip()
+    told = ValueError(
+        f"{callers[id(place.function)].__qualname__} cannot be compiled: {reason[:_REASON_LIMIT]}\n"
+        f'  File "{place.file}", line {place.line}, in {place.function.__qualname__}'
+        + (f": {source}" if source else "")
+    )
+    told.__cause__ = error
+    return told
+
+
+def _find(error: BaseException, lines: list[str], users: list[FunctionType]) -> tuple[_Place | None, str]:
+    """Where in the users' functions the failure lies, and the reason."""
+    for number, line in enumerate(lines):
+        if (place := _place_in(line, users)) is not None:
+            return place, _reason(lines, number)
+    innermost = max((at for at, line in enumerate(lines) if "Failed in " in line), default=-1)
+    if innermost < 0:  # an error of numba's own: its frames tell what it was working on
+        return _in_traceback(error.__traceback__, users), describe_exception(error)
+    return _called(lines[: innermost + 3], users), _condense(lines[innermost:])
+
+
+def _reachable(values: Iterable[Any], seen: set[int] | None = None) -> Iterator[FunctionType]:
+    seen = set() if seen is None else seen
+    for value in values:
+        function = value.py_func if is_dispatcher(value) else value
+        if is_users(value) and id(function) not in seen:
+            seen.add(id(function))
+            yield function
+            yield from _reachable((each.value for each in references(function)), seen)
+            yield from _reachable((each for _, each in enclosed(function)), seen)
+
+
+def _place_in(line: str, users: list[FunctionType]) -> _Place | None:
+    """The place that a line of numba's message names, if it lies in a user's function."""
+    match = _PLACE.search(line)
+    if match is None:
+        return None
+    file, number = match[1] or match[3], int(match[2] or match[4])
+    around = []
+    for each in users:
+        first, last = _lines_of(each.__code__)
+        if first <= number <= last and os.path.abspath(file) == os.path.abspath(each.__code__.co_filename):
+            around.append((last - first, each))
+    if not around:
+        return None
+    function = min(around, key=lambda found: found[0])[1]
+    return _Place(function, function.__code__.co_filename, number)
+
+
+def _called(lines: list[str], users: list[FunctionType]) -> _Place | None:
+    """The user's function that was being called where the message ends."""
+    for line in reversed(lines):
+        for name in _FUNCTION.findall(line):
+            for each in users:
+                if each.__name__ == name:
+                    return _start_of(each)
+    return None
+
+
+def _in_traceback(trace: TracebackType | None, users: list[FunctionType]) -> _Place | None:
+    """The user's function that numba's own frames were working on, the innermost."""
+    codes = {id(each.__code__): each for each in users}
+    found = None
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            if isinstance(value, FunctionType) and id(value.__code__) in codes:
+                found = codes[id(value.__code__)]
+        trace = trace.tb_next
+    return None if found is None else _start_of(found)
+
+
+def _in_kernel(lines: list[str], functions: Mapping[str, Any], kernel: FunctionType | None) -> _Place | None:
+    """The user's function called in the line of generated code at fault."""
+    if kernel is None:
+        return None
+    for line in lines:
+        place = _place_in(line, [kernel])
+        if place is not None:
+            words = re.findall(r"\w+", linecache.getline(place.file, place.line))
+            for each in _reachable(functions[word] for word in words if word in functions):
+                return _start_of(each)
+    return None
+
+
+def _start_of(function: FunctionType) -> _Place:
+    return _Place(function, function.__code__.co_filename, function.__code__.co_firstlineno)
+
+
+def _lines_of(code: CodeType) -> tuple[int, int]:
+    lines = [code.co_firstlineno, *(line for *_, line in code.co_lines() if line)]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            lines += _lines_of(constant)
+    return min(lines), max(lines)
+
+
+def _reason(lines: list[str], at: int) -> str:
+    """What is said about the place in line ``at``. Reports of inner failures are indented further than that."""
+    if "Raised from" in lines[at]:
+        return lines[at].partition(". Raised from")[0].strip()
+    for start in range(at - 1, -1, -1):
+        if "Failed in " in lines[start]:
+            body = start + 1
+            while body < at and "Failed in " in lines[body]:
+                body += 1
+            if body < at and _indent(lines[body]) == _indent(lines[at]):
+                return _condense(lines[body:at])
+    return _condense(lines[:at])
+
+
+def _condense(lines: list[str]) -> str:
+    """The first sentence of a report, or the call that is not supported and why."""
+    told = [line.strip() for line in lines if line.strip() and "Failed in " not in line]
+    if not told:
+        return ""
+    if bindings := _BINDING.findall("\n".join(told)):
+        return str(bindings[-1])
+    if not told[0].startswith(("No implementation", "Invalid use")):
+        return told[0]
+    call = next((line[4:] for line in told if line.startswith(">>> ")), told[0])
+    inner = [match[1] for line in told if (match := _INNER.match(line))]
+    return f"no implementation of {call} ({inner[-1]})" if inner else f"no implementation of {call}"
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

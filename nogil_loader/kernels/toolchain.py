@@ -1,0 +1,156 @@
+"""The compiler: whether there is one, what distinguishes it from others, and how a function is given to it.
+
+numba is imported here, and in modules that are imported here, when the first kernel is needed and not before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import platform
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nogil_loader.kernels import jit
+from nogil_loader.kernels.cache import Entry, cache_folder
+from nogil_loader.kernels.fingerprint import fingerprint
+
+logger = logging.getLogger("nogil_loader.kernels")
+
+#: Held while a kernel is compiled or loaded. numba's own lock covers compilation, not the question whether a
+#: kernel has been compiled.
+compiling: Final = threading.RLock()
+
+#: What every kernel is compiled with. ``parallel``: two threads in a parallel region abort the process on one of
+#: numba's threading layers. ``error_model``: division by zero gives what numpy gives, it does not raise.
+OPTIONS: Final[Mapping[str, Any]] = {"nogil": True, "parallel": False, "error_model": "numpy"}
+
+# What of numba's settings ends up in machine code.
+_SETTINGS = (
+    *("CPU_NAME", "CPU_FEATURES", "OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"),
+    *("LOOP_VECTORIZE", "SLP_VECTORIZE", "DISABLE_INTEL_SVML"),
+)
+
+_numba: Any = None
+_unavailable = False
+_told: set[str] = set()
+
+
+def load_numba() -> Any:
+    """Return the module numba, None (with one warning) if it is missing or broken."""
+    global _numba, _unavailable
+    if _numba is None and not _unavailable:
+        try:
+            import numba
+
+            from nogil_loader.kernels import intrinsics  # noqa: F401 - gives copy_bytes its machine code
+        except Exception as failure:  # noqa: BLE001 - missing, or broken in whatever way
+            _unavailable = True
+            logger.warning("kernels run as plain Python, much slower: numba cannot be imported (%r)", failure)
+        else:
+            _numba = numba
+    return _numba
+
+
+def is_disabled(numba: Any) -> bool:
+    """Whether numba has been told not to compile (NUMBA_DISABLE_JIT)."""
+    return bool(numba.config.DISABLE_JIT)
+
+
+def make_key(numba: Any, *parts: str) -> str:
+    """Return 32 hexadecimal digits for the parts, the versions of all that compiles, and the processor."""
+    import llvmlite
+    import llvmlite.binding
+
+    compiler = (
+        *(numba.__version__, llvmlite.__version__, np.__version__, _own_version(), _own_intrinsics()),
+        *(sys.implementation.cache_tag or "", *map(str, sys.version_info), getattr(sys, "abiflags", "")),
+        *(sys.platform, platform.machine(), llvmlite.binding.get_host_cpu_name()),
+        llvmlite.binding.get_host_cpu_features().flatten(),
+        *(f"{name}={getattr(numba.config, name, None)!r}" for name in _SETTINGS),
+    )
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (*parts, *compiler):
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()
+
+
+def find_entry(name: str, key: str, opaque: tuple[str, ...] = ()) -> Entry | str:
+    """Return where a kernel's files are or will be, or why it cannot have any."""
+    if opaque:
+        return f"it depends on {', '.join(opaque)}"
+    folder = cache_folder()
+    if folder is None:
+        return "no folder for it is known, NOGIL_LOADER_CACHE_DIR can name one"
+    return Entry(folder, name, key)
+
+
+def compile_function(
+    numba: Any,
+    python: Callable[..., Any],
+    signature: Any,
+    entry: Entry | str,
+    prepare: Callable[[], None] = lambda: None,
+) -> tuple[Any, bool]:
+    """Return a function compiled for a signature, and whether it was found in the cache.
+
+    Args:
+        numba: The module.
+        python: The function; the module that its ``__module__`` names must be importable.
+        signature: What it takes and returns.
+        entry: See `find_entry`.
+        prepare: Called if it has to be compiled, before that.
+
+    Raises:
+        Exception: What the compiler raises about the function. Whatever happens with the cache is logged.
+    """
+    dispatcher = numba.njit(**OPTIONS)(python)
+
+    def introduce() -> None:
+        jit.introduce(numba)
+        prepare()
+
+    found = False
+    try:
+        from nogil_loader.kernels.stored import Stored
+    except ImportError as failure:  # a release of numba that is arranged otherwise
+        _tell_uncached(python.__name__, repr(failure))
+        introduce()
+        dispatcher.compile(signature)
+    else:
+        # numba's own cache needs a source file that stays as it is, and loads whatever its files contain.
+        dispatcher._cache = cache = Stored(
+            entry, introduce, lambda reason: _tell_uncached(python.__name__, reason)
+        )
+        dispatcher.compile(signature)
+        found = cache.found
+    dispatcher.disable_compile()
+    return dispatcher, found
+
+
+def _tell_uncached(name: str, reason: str) -> None:
+    """Log that a kernel is not cached on disk; one line in a process for each reason."""
+    if reason not in _told:
+        _told.add(reason)
+        logger.info("kernel %s is compiled in memory and not cached on disk: %s", name, reason)
+
+
+def _own_version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("nogil_loader")
+    except metadata.PackageNotFoundError:  # run from a folder or a zip
+        return "unknown"
+
+
+def _own_intrinsics() -> str:
+    """Fingerprint of the code behind this package's overloads, which no reference leads to."""
+    from nogil_loader.kernels import intrinsics
+
+    loader: Any = intrinsics.__loader__
+    return fingerprint(loader.get_code(intrinsics.__name__)).digest
