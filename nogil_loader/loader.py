@@ -64,7 +64,9 @@ class DataLoader(Fixed, Iterable[Any]):
         pin_memory_device: Accepted and ignored with a warning.
         in_order: Deliver batches in plan order. False delivers whatever is ready first.
         seed: Of the order and of `sample_rng`, 0 to 2**64 - 1. None draws one, see ``loader.seed``.
-        transform: Not available yet.
+        transform: Declared augmentation, compiled to run without the GIL: a transform
+            (`nogil_loader.transforms`) for samples that are arrays, or a mapping from keys of a sample to
+            transforms; a tuple of keys for those that work on several parts, such as an image with its mask.
         output: ``"torch"`` turns arrays into tensors without a copy, ``"numpy"`` tensors into arrays;
             ``"auto"`` keeps what the samples have. A user's ``collate_fn`` decides itself.
         on_failure: ``"raise"``, ``"rebuild"``, ``"skip"`` or a `FailurePolicy`.
@@ -121,7 +123,6 @@ class DataLoader(Fixed, Iterable[Any]):
         options.check_clone(clone_dataset)
         options.check_choice("output", output, ("auto", "numpy", "torch"), later=("jax",))
         options.check_choice("isolation", isolation, ("thread",), later=("process",))
-        options.refuse_for_now("transform", transform, (None,))
         options.refuse_for_now("shard", shard, (None,))
         options.warn_meaningless(multiprocessing_context, pin_memory_device)
 
@@ -156,12 +157,15 @@ class DataLoader(Fixed, Iterable[Any]):
         self.multiprocessing_context = multiprocessing_context
         self.pin_memory_device = pin_memory_device
         self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
+        self.transform = transform
+        self._augment = options.resolve_transform(transform, dataset)
         self._staff = Staff(
             dataset,
             Recipe(
                 self.collate_fn,
                 options.resolve_output(output, collate_fn, pin_memory=self.pin_memory),
                 single=self._source.single,
+                augment=self._augment,
             ),
             self.num_workers,
             worker_init_fn,
@@ -227,6 +231,8 @@ class DataLoader(Fixed, Iterable[Any]):
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
         if isinstance(self.collate_fn, DefaultCollate):
             self.collate_fn.warm_up()  # here, so that no worker and no timeout waits for a compiler
+        if self._augment is not None:
+            self._augment.prepare(options.table_of(self.dataset))
         crew = self._staff.crew(run, reading)
         iterator = LoaderIterator(
             run,

@@ -11,7 +11,8 @@ import numpy as np
 from nogil_loader.checks import as_count
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
-from nogil_loader.data.protocols import batched_fetch
+from nogil_loader.data.protocols import Table, batched_fetch, is_map_style
+from nogil_loader.engine.augment import Augmentation
 from nogil_loader.engine.cpus import available_cpus
 from nogil_loader.engine.provisions import Provisions
 from nogil_loader.engine.source import PlanningSource, TicketSource
@@ -163,6 +164,28 @@ def resolve_collate(collate_fn: Any, *, single: bool) -> Callable[[Any], Any] | 
     if collate_fn is not None or single:
         return collate_fn  # type: ignore[no-any-return]
     return DefaultCollate()
+
+
+def resolve_transform(transform: Any, dataset: Any) -> Augmentation | None:
+    """Return what changes samples, None for nothing.
+
+    Raises:
+        TypeError: It is no transform.
+        ValueError: It does not fit the arrays of the dataset.
+    """
+    if transform is None:
+        return None
+    augment = Augmentation(transform)
+    augment.check(table_of(dataset))
+    return augment
+
+
+def table_of(dataset: Any) -> Table | None:
+    """Return the arrays of which a dataset's samples are rows; None if they come from elsewhere."""
+    if not is_map_style(dataset) or batched_fetch(dataset, "take") is None:
+        return None
+    table: Table | None = dataset.table
+    return table
 
 
 def resolve_memory(

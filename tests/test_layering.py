@@ -32,8 +32,8 @@ LAYERS = [
 ]
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
-# Imported inside functions only, because importing nogil_loader must stay cheap. numba is what kernels are
-# made of, so there, and only there, it stands at the top; kernels are in turn imported when first needed.
+# Imported inside functions only, because importing nogil_loader must stay cheap. numba and llvmlite are what kernels
+# are made of, so there, and only there, they stand at the top; those modules are imported when first needed.
 HEAVY = {"numba", "llvmlite", "torch", "jax", "psutil", "rich", "simplejpeg", "skimage", "tqdm", "PIL", "cv2"}
 
 
@@ -105,7 +105,7 @@ def eager_heavy_imports(imports: list[Import]) -> list[str]:
         for entry in imports
         if entry.at_import_time
         and (top := entry.module.split(".")[0]) in HEAVY
-        and not (top == "numba" and unit_of(entry.importer) == "kernels")
+        and not (top in ("numba", "llvmlite") and unit_of(entry.importer) == "kernels")
     ]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from nogil_loader.collate.kinds import PYTHON_NUMBERS
 from nogil_loader.collate.roster import Roster, child_path
 from nogil_loader.collate.slots import Slots
-from nogil_loader.collate.tree import NonePolicy, Rule, TreeBuilder
+from nogil_loader.collate.tree import Leaf, NonePolicy, Rule, TreeBuilder
 from nogil_loader.errors import CollateError, describe
 from nogil_loader.memory.buffers import allocate
 
@@ -75,7 +75,7 @@ class DefaultCollate:
         """
         return self._collate(samples, None)
 
-    def begin(self, first: Any, keys: Sequence[Hashable]) -> Slots:
+    def begin(self, first: Any, keys: Sequence[Hashable], leaves: Mapping[str, Leaf] | None = None) -> Slots:
         """Allocate a batch in which all samples are like ``first``, and return its slots, still empty.
 
         ``put(sample, position)`` copies a sample into its slot and does not keep it; a misfit is refused, and
@@ -85,13 +85,20 @@ class DefaultCollate:
         Args:
             first: A sample that tells structure, shapes and dtypes, usually the one that is put first.
             keys: The dataset's index for each slot, by which errors name the samples.
+            leaves: Path → what makes the slots there.
 
         Raises:
             CollateError: There are no keys, or ``first`` has something that cannot be collated.
         """
         if not len(keys):
             raise _empty_batch()
-        return self._build(first, Roster(len(keys), keys))
+        roster = Roster(len(keys), keys)
+        if not leaves:
+            return self._build(first, roster)
+        rules = dict(self._rules)
+        for path, leaf in leaves.items():
+            rules[path] = replace(rules.get(path, rules[""]), leaf=leaf)
+        return TreeBuilder(rules).tree(first, roster)
 
     def collate(self, samples: Sequence[Any], indices: Sequence[Hashable]) -> Any:
         """Return the batch of ``samples``, whose errors also name the dataset's ``indices``.

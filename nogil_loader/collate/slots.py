@@ -124,6 +124,10 @@ class ArraySlots(Slots):
         expected = f"an array {self._shape} of {self._dtype}" if self._shape else f"a number of {self._dtype}"
         raise self._roster.wrong_kind(self._path, position, value, expected)
 
+    def slot(self, position: int) -> npt.NDArray[Any]:
+        """Return the memory of one slot, to be written into."""
+        return self._array[position, ...]
+
     def finish(self, count: int) -> npt.NDArray[Any]:
         if count == self._roster.size:
             return self._array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from nogil_loader.collate.containers import MappingSlots, RecordSlots, SequenceSlots
 from nogil_loader.collate.kinds import kind_of
@@ -18,6 +18,20 @@ from nogil_loader.errors import CollateError
 NonePolicy = Literal["raise", "list"]
 
 
+class Leaf(Protocol):
+    """Makes the slots at one place of the tree, whatever is there."""
+
+    def slots(self, first: Any, path: str, roster: Roster, gather: Callable[[Any], Slots]) -> Slots:
+        """Return slots for values like ``first``.
+
+        Args:
+            first: The value in the first sample.
+            path: Where in the sample it is.
+            roster: Whose slots they are.
+            gather: From a value to the slots that would be made for values like it.
+        """
+
+
 @dataclass(frozen=True)
 class Rule:
     """How values are collated, from one place of the tree downwards.
@@ -25,10 +39,12 @@ class Rule:
     Args:
         none: What becomes of None.
         ragged: How arrays with at least one dimension are gathered; None: they have one shape.
+        leaf: Makes the slots for this place, for itself only.
     """
 
     none: NonePolicy = "raise"
     ragged: Ragged | None = None
+    leaf: Leaf | None = None
 
 
 class TreeBuilder:
@@ -54,8 +70,8 @@ class TreeBuilder:
         if missing and all(rule.none == "raise" for rule in self._rules.values()):
             known = ", ".join(repr(path) for path in sorted(self._seen) if path)
             raise CollateError(
-                f"no {', '.join(map(repr, sorted(missing)))} in {roster.name(0)}, though the collate function "
-                f"names it; there are: {known or 'no keys at all'}",
+                f"no {', '.join(map(repr, sorted(missing)))} in {roster.name(0)}, though the loader's arguments "
+                f"name it; there are: {known or 'no keys at all'}",
                 path=min(missing),
                 indices=roster.involved(0),
             )
@@ -64,6 +80,10 @@ class TreeBuilder:
     def _build(self, value: Any, path: str, inherited: Rule, roster: Roster) -> Slots:
         self._seen.add(path)
         rule = self._rules.get(path, inherited)
+        if rule.leaf is not None and path in self._rules:
+            if value is None:
+                raise roster.unexpected_none(path, 0)
+            return rule.leaf.slots(value, path, roster, lambda made: self._present(made, path, rule, roster))
         if rule.none == "list":
             return NullableSlots(path, roster, lambda value, roster: self._present(value, path, rule, roster))
         return self._present(value, path, rule, roster)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nogil_loader.data.positions import PositionalDataset, as_position, as_positions
-from nogil_loader.data.protocols import BatchSource
+from nogil_loader.data.protocols import BatchSource, Table
 from nogil_loader.errors import describe
 from nogil_loader.kernels.gather import gather_rows
 from nogil_loader.memory.buffers import allocate
@@ -84,9 +84,20 @@ class ArrayDataset(PositionalDataset, BatchSource):
         """
         return self._take if all(map(_rows_stack, self._arrays)) else None
 
+    @property
+    def table(self) -> Table | None:
+        """The arrays; None where ``take`` is."""
+        if self.take is None:
+            return None
+        names = self._names or (range(len(self._arrays)) if len(self._arrays) > 1 else (None,))
+        return Table(dict(zip(names, self._arrays, strict=True)), self._locate, self._structure)
+
+    def _locate(self, indices: Sequence[Any]) -> NDArray[np.int64]:
+        return as_positions(indices, self._length, self)
+
     def _take(self, indices: Sequence[Any]) -> Any:
-        positions = as_positions(indices, self._length, self)
-        return self._structure([_gather(array, positions) for array in self._arrays])
+        positions = self._locate(indices)
+        return self._structure([gather_batch(array, positions) for array in self._arrays])
 
     def _structure(self, parts: Sequence[Any]) -> Any:
         if self._names is not None:
@@ -131,7 +142,7 @@ def _rows_stack(array: Array) -> bool:
     return not array.dtype.hasobject and (array.ndim > 1 or array.dtype.kind not in "SU")
 
 
-def _gather(array: Array, positions: NDArray[np.int64]) -> Array:
+def gather_batch(array: Array, positions: NDArray[np.int64]) -> Array:
     """Return the rows of ``array`` at ``positions`` in a fresh batch array."""
     batch = allocate((len(positions), *array.shape[1:]), array.dtype.newbyteorder("="))
     if array.flags.c_contiguous and array.flags.aligned:

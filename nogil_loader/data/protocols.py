@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import DatasetError, describe
@@ -37,6 +41,21 @@ class IterableDataset(Protocol[Sample]):
     def __iter__(self) -> Iterator[Sample]: ...
 
 
+@dataclass(frozen=True)
+class Table:
+    """Arrays whose rows are the samples of a dataset.
+
+    Attributes:
+        columns: Key in a sample → the array; None for the key where a sample is nothing but the row.
+        locate: From indices of the dataset to rows, int64, each of them checked.
+        assemble: From one value for each column, in order, to what has the structure of a sample.
+    """
+
+    columns: Mapping[Hashable | None, NDArray[Any]]
+    locate: Callable[[Sequence[Any]], NDArray[np.int64]]
+    assemble: Callable[[Sequence[Any]], Any]
+
+
 class BatchSource(ABC):
     """A map-style dataset over data at hand that can write a whole collated batch itself.
 
@@ -51,6 +70,11 @@ class BatchSource(ABC):
 
         None when this particular dataset cannot do it.
         """
+
+    @property
+    def table(self) -> Table | None:
+        """The arrays that ``take`` reads; None when it reads something else."""
+        return None
 
 
 class SampleStream(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from nogil_loader.data.derived import DerivedDataset, describe_source
 from nogil_loader.data.positions import PositionalDataset, as_position, as_positions
 from nogil_loader.data.protocols import (
     BatchSource,
+    Table,
     as_positional,
     batched_fetch,
     check_map_style,
@@ -80,6 +82,17 @@ class Subset(DerivedDataset, BatchSource):
         if take is None:
             return None
         return lambda indices: take(self._keys(as_positions(indices, len(self), self)))
+
+    @property
+    def table(self) -> Table | None:
+        """The dataset's own arrays, read at the chosen indices; None when it has none."""
+        table: Table | None = self.dataset.table if self.take is not None else None
+        if table is None:
+            return None
+        locate = table.locate
+        return replace(
+            table, locate=lambda indices: locate(self._keys(as_positions(indices, len(self), self)))
+        )
 
     def _keys(self, positions: Sequence[int] | NDArray[np.int64]) -> list[Any]:
         if isinstance(self.indices, np.ndarray):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nogil_loader.collate import DefaultCollate, Slots
-from nogil_loader.data.protocols import batched_fetch, fetch_list, is_map_style
+from nogil_loader.data.protocols import BatchSource, Table, batched_fetch, fetch_list, is_map_style
+from nogil_loader.engine.augment import TRANSFORM, Augmentation
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
 from nogil_loader.engine.scope import SampleScope
 from nogil_loader.engine.ticket import Ticket
@@ -35,11 +36,13 @@ class Recipe:
         collate: Makes a batch of a list of samples; None hands a single sample through (``batch_size=None``).
         convert: Applied to the finished batch, such as the hand-over to torch; None for nothing.
         single: The ticket is one sample, not a batch.
+        augment: Changes samples before they are collated; None for nothing.
     """
 
     collate: Callable[[list[Any]], Any] | None
     convert: Callable[[Any], Any] | None = None
     single: bool = False
+    augment: Augmentation | None = None
 
     def bind(self, dataset: Any) -> Kitchen:
         """Choose, once, how this dataset is read."""
@@ -58,10 +61,20 @@ class Kitchen:
         map_style = is_map_style(dataset)
         # A dataset's ready-made batches are what plain stacking gives; padding and the like want the samples.
         stacks = type(recipe.collate) is DefaultCollate and not recipe.collate.per_key
-        self._take = batched_fetch(dataset, "take") if map_style and stacks else None
+        take = batched_fetch(dataset, "take") if map_style and stacks else None
         self._stream = batched_fetch(dataset, "stream") if map_style else None
         self._fetch_many = batched_fetch(dataset) if map_style and self._stream is None else None
         self._slots = recipe.collate if isinstance(recipe.collate, DefaultCollate) else None
+        self._augment = augment = recipe.augment
+        self._table: Table | None = None
+        if augment is not None:
+            table = dataset.table if take is not None else None
+            if augment.can_take(table):
+                self._table = table
+            elif isinstance(dataset, BatchSource):
+                self._fetch_many = None  # its samples lie in memory: each is transformed into its slot
+            take = None
+        self._take = take
 
     def attempt(
         self, ticket: Ticket, scope: SampleScope, worker_id: int, watch: Watch | None = None
@@ -96,14 +109,17 @@ class Kitchen:
         samples: list[Any] | None = None
         if self._single:
             batch = self._load_single(ticket, scope)
-        elif ticket.samples is None and self._take is not None:
-            batch = self._take_rows(self._take, ticket, scope, watch)
+        elif ticket.samples is None and (take := self._taking(scope)) is not None:
+            batch = self._take_rows(take, ticket, scope, watch)
         elif ticket.samples is None and self._fetch_many is None and self._slots is not None:
             batch, count = self._fill_slots(self._slots, ticket.keys, scope, watch)
         else:
             samples = self._samples_of(ticket, scope, watch)
             count = len(samples)
             batch = self._collate_read(ticket.keys[:count], samples, scope)
+        if self._augment is not None and self._augment.mixes_batches:
+            scope.leave_samples(TRANSFORM)
+            batch = self._augment.mix(batch, ticket.keys[:count], scope)
         raw = batch
         if self._convert is not None:
             scope.leave_samples(CONVERT)
@@ -111,6 +127,13 @@ class Kitchen:
         if watch is None and ticket.samples is None:
             samples = None  # nobody asks
         return Loaded(batch, None if count == len(ticket.keys) else count, raw, samples)
+
+    def _taking(self, scope: SampleScope) -> Callable[[Any], Any] | None:
+        """Return what makes a batch of keys in one go, None if samples are needed one by one."""
+        augment, table = self._augment, self._table
+        if augment is None or table is None:
+            return self._take
+        return lambda keys: augment.take(table, keys, scope)
 
     def _take_rows(
         self, take: Callable[[Any], Any], ticket: Ticket, scope: SampleScope, watch: Watch | None
@@ -130,7 +153,8 @@ class Kitchen:
         self, collate: DefaultCollate, keys: list[Any], scope: SampleScope, watch: Watch | None
     ) -> tuple[Any, int]:
         self._size_up_stream(keys, scope, watch)
-        dataset, stream = self.dataset, self._open_stream(keys, scope)
+        dataset, stream, augment = self.dataset, self._open_stream(keys, scope), self._augment
+        leaves = None if augment is None else augment.begin(scope)
         slots: Slots | None = None
         count = len(keys)
         for offset, key in enumerate(keys):
@@ -139,12 +163,15 @@ class Kitchen:
             scope.generator = None
             scope.stage = FETCH
             sample = dataset[key] if stream is None else next(stream)
+            if augment is not None:
+                scope.stage = TRANSFORM
+                sample = augment.join(sample, key, scope)
             scope.stage = COLLATE
             if slots is None:
-                slots = collate.begin(sample, keys)
+                slots = collate.begin(sample, keys, leaves) if leaves else collate.begin(sample, keys)
                 put = slots.put
             put(sample, offset)
-            if watch is not None and watch.enough(size_of(sample)):
+            if watch is not None and watch.enough(size_of(sample) + (leaves.extra if leaves else 0)):
                 count = offset + 1
                 break
             del sample  # not to be held while the next one is made
@@ -188,14 +215,29 @@ class Kitchen:
         return None if self._stream is None else iter(self._stream(keys))
 
     def _collate_read(self, keys: list[Any], samples: list[Any], scope: SampleScope) -> Any:
+        samples = self._transformed(keys, samples, scope)
         scope.leave_samples(COLLATE)
         if self._slots is not None:
             return self._slots.collate(samples, keys)
         assert self._collate is not None
         return self._collate(samples)
 
+    def _transformed(self, keys: list[Any], samples: list[Any], scope: SampleScope) -> list[Any]:
+        augment = self._augment
+        if augment is None:
+            return samples
+        transformed = []
+        for offset, key in enumerate(keys):
+            scope.offset = offset
+            scope.key = key
+            scope.generator = None
+            scope.stage = TRANSFORM
+            transformed.append(augment.sample(samples[offset], key, scope))
+        return transformed
+
     def _load_single(self, ticket: Ticket, scope: SampleScope) -> Any:
         samples = self._fetch_each(ticket.keys, scope) if ticket.samples is None else ticket.samples
+        samples = self._transformed(ticket.keys, samples, scope)
         if self._collate is None:
             return samples[0]
         scope.leave_samples(COLLATE)
@@ -214,6 +256,9 @@ class Kitchen:
                 (sample,) = fetch_list(self.dataset, self._fetch_many, [key])
             else:
                 sample = self.dataset[key]
+            if self._augment is not None:
+                scope.stage = TRANSFORM
+                sample = self._augment.sample(sample, key, scope)
             if self._collate is not None:
                 scope.stage = COLLATE
                 self._collate(sample if self._single else [sample])

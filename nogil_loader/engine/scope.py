@@ -6,13 +6,14 @@ number of workers, after any rebuild and after a resume (G4).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+
+from nogil_loader.plan.words import word_of
 
 _WORD = 2**64 - 1
 # Second half of the Philox key: keeps these streams apart from other uses of the same seed. The bytes of
@@ -91,17 +92,10 @@ def sample_rng(index: Hashable = _NO_SAMPLE) -> np.random.Generator:
 
 
 def _generator(seed: int, epoch: int, key: Hashable) -> np.random.Generator:
-    counter = np.array([0, 0, _word(key), epoch & _WORD], dtype=np.uint64)
+    counter = np.array([0, 0, word_of(key), epoch & _WORD], dtype=np.uint64)
     return np.random.Generator(
         np.random.Philox(counter=counter, key=np.array([seed, _STREAM], dtype=np.uint64))
     )
-
-
-def _word(key: Hashable) -> int:
-    """64 bits that stand for a key; for keys that are no integers, a hash that is the same in every process."""
-    if isinstance(key, (int, np.integer)):
-        return int(key) & _WORD
-    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import weakref
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from nogil_loader.engine.augment import COMPILE
 from nogil_loader.engine.outcome import GivenBack, Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
@@ -127,9 +128,11 @@ class Worker:
 
     @property
     def mark(self) -> object | None:
-        """Changes whenever the worker gets on; None while it loads nothing, or waits for memory."""
+        """Changes whenever the worker gets on; None while it loads nothing, compiles, or waits for memory."""
         lease, scope = self.lease, self.scope
         if lease is None or scope is None or (self.watch is not None and self.watch.waiting):
+            return None
+        if scope.stage == COMPILE:
             return None
         return self.leased, scope.offset, scope.stage
 

@@ -1,0 +1,378 @@
+"""The loader's ``transform``: which part of a sample is changed by what, on each of the ways a batch is made.
+
+A chain that is compiled whole reads rows of arrays and writes into the batch, one call per batch; else it writes
+each sample into its slot. Only what is collated by a user's own function is transformed into arrays of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nogil_loader.collate.kinds import kind_of
+from nogil_loader.collate.places import change_places, known_places
+from nogil_loader.collate.roster import Roster, child_path, place
+from nogil_loader.collate.slots import ArraySlots, Slots
+from nogil_loader.collate.tree import Leaf
+from nogil_loader.data.arrays import gather_batch
+from nogil_loader.data.protocols import Table
+from nogil_loader.engine.scope import SampleScope
+from nogil_loader.errors import CollateError, describe
+from nogil_loader.memory.buffers import allocate
+from nogil_loader.transforms.chain import Chain, Misfit, draw_for
+from nogil_loader.transforms.fit import Fit
+from nogil_loader.transforms.program import Program
+from nogil_loader.transforms.several import BatchTransform, JointTransform
+from nogil_loader.transforms.spec import Spec
+from nogil_loader.transforms.transform import Transform
+
+logger = logging.getLogger("nogil_loader")
+
+#: The stage while a kernel is compiled: nobody is late then.
+COMPILE = "compile"
+TRANSFORM = "transform"
+
+
+class Augmentation:
+    """What is done to samples between the dataset and the batch.
+
+    Args:
+        transform: A transform for samples that are arrays, or a mapping: key of a sample → transform, tuple of
+            keys → joint or batch transform.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: A transform cannot work on so many keys.
+    """
+
+    def __init__(self, transform: Any) -> None:
+        self._chains: dict[str, Chain] = {}
+        self._joint: list[tuple[tuple[str, ...], JointTransform]] = []
+        self._mixing: list[tuple[tuple[str, ...], BatchTransform]] = []
+        if isinstance(transform, Mapping):
+            if not transform:
+                raise ValueError("transform={}: expected at least one key; leave it out for no transform")
+            for key, each in transform.items():
+                self._add(key, each)
+        else:
+            self._add(None, transform)
+        self._told = False
+
+    def _add(self, key: Any, transform: Any) -> None:
+        name = "transform" if key is None else f"transform[{key!r}]"
+        keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+        paths = tuple("" if each is None else child_path("", each) for each in keys)
+        if isinstance(transform, JointTransform | BatchTransform):
+            if key is None:
+                raise TypeError(
+                    f"{name}={describe(transform, 200)}: it works on several parts; say which: "
+                    f"transform={{('image', 'mask'): …}}"
+                )
+            transform.check_keys(len(keys))
+            if isinstance(transform, JointTransform):
+                self._joint.append((paths, transform))
+            else:
+                self._mixing.append((paths, transform))
+            return
+        if isinstance(transform, type) and issubclass(transform, Transform):
+            raise TypeError(f"{name}={transform.__name__}: call it first, with its options or none")
+        if not isinstance(transform, Transform):
+            raise TypeError(
+                f"{name}={describe(transform, 200)}: expected a transform of nogil_loader.transforms; a plain "
+                f"function goes into Compose([…])"
+            )
+        if isinstance(key, tuple):
+            raise TypeError(
+                f"{name}: {type(transform).__name__} changes one array; for several in step use Joint([…])"
+            )
+        self._chains[paths[0]] = Chain(transform)
+
+    @property
+    def mixes_batches(self) -> bool:
+        """Whether what a sample becomes depends on the others in its batch."""
+        return bool(self._mixing)
+
+    # Before the first batch
+
+    def check(self, table: Table | None) -> None:
+        """Refuse a transform that does not fit the arrays of a dataset.
+
+        Raises:
+            ValueError: It does not; the message names the transform and the key.
+        """
+        if table is None:
+            return
+        columns = {_path(name): array for name, array in table.columns.items()}
+        for path in self._paths():
+            if path not in columns:
+                raise ValueError(_no_such_part(path, list(columns)))
+        for path, chain in self._chains.items():
+            try:
+                list(chain.fits(_row_spec(columns[path])))
+            except Misfit as misfit:
+                raise ValueError(f"transform {place(path)}: {misfit}") from misfit
+
+    def prepare(self, table: Table | None) -> None:
+        """Compile what can be known beforehand, in the calling thread, and say what holds the GIL."""
+        functions = [function for chain in self._chains.values() for function in chain.functions]
+        if functions and not self._told:
+            names = ", ".join(describe(function, 100) for function in functions)
+            logger.warning("part of the transform is plain Python, which holds the GIL: %s", names)
+        self._told = True
+        if table is None:
+            return
+        columns = {_path(name): array for name, array in table.columns.items()}
+        for path, chain in self._chains.items():
+            for program, fit in chain.fits(_row_spec(columns[path])):
+                compile_kernel(program, fit)
+
+    def _paths(self) -> list[str]:
+        several = [path for paths, _ in (*self._joint, *self._mixing) for path in paths]
+        return [*self._chains, *several]
+
+    # Whole batches
+
+    def can_take(self, table: Table | None) -> bool:
+        """Whether a batch can be made of a dataset's arrays in one go."""
+        return table is not None and not self._joint and all(chain.program for chain in self._chains.values())
+
+    def take(self, table: Table, keys: Sequence[Any], scope: SampleScope) -> Any:
+        """Return the batch of the samples with these keys."""
+        positions = table.locate(keys)
+        draw = draw_for(scope.seed, scope.epoch, keys)
+        parts = []
+        for name, array in table.columns.items():
+            chain = self._chains.get(_path(name))
+            if chain is None:
+                parts.append(gather_batch(array, positions))
+                continue
+            program = chain.program
+            assert program is not None
+            fit = program.fit(_row_spec(array))
+            batch = allocate((len(positions), *fit.target.shape), fit.target.dtype)
+            program.run(fit, array, positions, draw, batch)
+            parts.append(batch)
+        return table.assemble(parts)
+
+    def mix(self, batch: Any, keys: Sequence[Any], scope: SampleScope) -> Any:
+        """Return the batch after the transforms of whole batches."""
+        for paths, transform in self._mixing:
+            draw = draw_for(scope.seed, scope.epoch, keys)
+            batch = _change_together(batch, paths, partial(transform.transform_batch, draw=draw))
+        return batch
+
+    # Single samples
+
+    def begin(self, scope: SampleScope) -> TicketLeaves:
+        """Return what makes the slots of a batch in which samples are transformed one by one."""
+        return TicketLeaves(self._chains, scope)
+
+    def join(self, sample: Any, key: Hashable, scope: SampleScope) -> Any:
+        """Return a sample after the transforms of several parts."""
+        for paths, transform in self._joint:
+            draw = draw_for(scope.seed, scope.epoch, (key,))
+            try:
+                sample = _change_together(sample, paths, partial(transform.transform_parts, draw=draw))
+            except Misfit as misfit:
+                raise _refusal(misfit, ", ".join(paths), key) from misfit
+        return sample
+
+    def sample(self, sample: Any, key: Hashable, scope: SampleScope) -> Any:
+        """Return a sample after all transforms of samples, in memory of its own where it was changed."""
+        sample = self.join(sample, key, scope)
+        if not self._chains:
+            return sample
+        draw = draw_for(scope.seed, scope.epoch, (key,))
+
+        def change(path: str, chain: Chain) -> Callable[[Any], Any]:
+            def changed(value: Any) -> Any:
+                try:
+                    made = chain.transform_one(value, draw, None, _compile_off_the_clock(scope))
+                except Misfit as misfit:
+                    raise _refusal(misfit, path, key) from misfit
+                return _like(value, made)
+
+            return changed
+
+        changes = {path: change(path, chain) for path, chain in self._chains.items()}
+        try:
+            return change_places(sample, changes)
+        except KeyError as missing:
+            raise ValueError(_no_such_part(missing.args[0], known_places(sample))) from None
+
+
+class TicketLeaves(dict[str, Leaf]):
+    """What makes the slots of one batch: path → leaf.
+
+    Attributes:
+        extra: How many bytes more the slots of a sample have than the sample.
+    """
+
+    def __init__(self, chains: Mapping[str, Chain], scope: SampleScope) -> None:
+        super().__init__((path, TransformLeaf(chain, scope, self)) for path, chain in chains.items())
+        self.extra = 0
+
+
+class TransformLeaf(Leaf):
+    """Makes slots into which a chain writes."""
+
+    def __init__(self, chain: Chain, scope: SampleScope, leaves: TicketLeaves) -> None:
+        self.chain = chain
+        self.scope = scope
+        self.leaves = leaves
+
+    def slots(self, first: Any, path: str, roster: Roster, gather: Callable[[Any], Slots]) -> Slots:
+        """Return slots for what the chain makes of values like ``first``."""
+        return TransformedSlots(self, first, path, roster, gather)
+
+
+class TransformedSlots(Slots):
+    """Slots into which samples are transformed; the methods are those of `Slots`."""
+
+    __slots__ = ("_first", "_inner", "_leaf", "_made", "_path", "_plain", "_roster")
+
+    def __init__(
+        self, leaf: TransformLeaf, first: Any, path: str, roster: Roster, gather: Callable[[Any], Slots]
+    ) -> None:
+        self._leaf = leaf
+        self._path = path
+        self._roster = roster
+        # The first sample tells what comes out; it is put next, and need not be transformed twice.
+        self._first = first
+        self._made: Any = _like(first, self._transformed(first, None))
+        self._inner = gather(self._made)
+        self._plain = self._inner if type(self._inner) is ArraySlots else None
+        leaf.leaves.extra += max(0, int(self._made.nbytes) - int(getattr(first, "nbytes", 0)))
+
+    def put(self, value: Any, position: int) -> None:
+        made, self._made = self._made, None
+        if made is not None and value is self._first:
+            self._first = None
+            self._inner.put(made, position)
+            return
+        if value is None:
+            raise self._roster.unexpected_none(self._path, position)
+        if self._plain is None:
+            self._inner.put(_like(value, self._transformed(value, None)), position)
+            return
+        slot = self._plain.slot(position)
+        made = self._transformed(value, slot)
+        if made is not slot:
+            self._misfit(made, position)
+            self._inner.put(made, position)
+
+    def _misfit(self, made: Any, position: int) -> None:
+        raise self._roster.wrong_shape(
+            self._path,
+            position,
+            made.shape,
+            self._plain.slot(0).shape if self._plain is not None else (),
+            f"end the transform with one size for all, by Resize or a crop; it is {self._leaf.chain.transform}",
+        )
+
+    def _transformed(self, value: Any, out: Any) -> Any:
+        scope, chain = self._leaf.scope, self._leaf.chain
+        stage, scope.stage = scope.stage, TRANSFORM
+        try:
+            draw = draw_for(scope.seed, scope.epoch, (scope.key,))
+            return chain.transform_one(value, draw, out, _compile_off_the_clock(scope))
+        except Misfit as misfit:
+            raise _refusal(misfit, self._path, scope.key) from misfit
+        finally:
+            scope.stage = stage
+
+    def finish(self, count: int) -> Any:
+        return self._inner.finish(count)
+
+    def row(self, position: int) -> Any:
+        return self._inner.row(position)
+
+
+def compile_kernel(program: Program, fit: Fit) -> None:
+    """Compile a kernel and say so: on a terminal by a line that is there while it lasts, else in the log."""
+    if program.is_ready(fit):
+        return
+    began = time.perf_counter()
+    terminal = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None
+    told = False
+
+    def announce(name: str) -> None:
+        nonlocal told
+        told = True
+        logger.info("compiling a kernel for %s", fit.source)
+        if terminal is not None:
+            terminal.write(f"nogil_loader: compiling a kernel for {fit.source} …")
+            terminal.flush()
+
+    program.compile(fit, announce)
+    if told and terminal is not None:
+        terminal.write(f" {time.perf_counter() - began:.1f} s\n")
+
+
+def _compile_off_the_clock(scope: SampleScope) -> Callable[[Program, Fit], None]:
+    def compile_first(program: Program, fit: Fit) -> None:
+        stage, scope.stage = scope.stage, COMPILE
+        try:
+            compile_kernel(program, fit)
+        finally:
+            scope.stage = stage
+
+    return compile_first
+
+
+def _change_together(
+    tree: Any, paths: tuple[str, ...], change: Callable[[Sequence[Any]], Sequence[Any]]
+) -> Any:
+    """Replace the values at several paths by what ``change`` makes of all of them."""
+    values: dict[str, Any] = {}
+
+    def keep(path: str) -> Callable[[Any], Any]:
+        return lambda value: values.setdefault(path, value)
+
+    try:
+        change_places(tree, {path: keep(path) for path in paths})
+    except KeyError as missing:
+        raise ValueError(_no_such_part(missing.args[0], known_places(tree))) from None
+    arrays = [
+        np.asarray(values[path]) if kind_of(values[path]) == "tensor" else values[path] for path in paths
+    ]
+    made = dict(zip(paths, change(arrays), strict=True))
+    return change_places(tree, {path: partial(_made_like, made[path]) for path in paths})
+
+
+def _made_like(made: Any, value: Any) -> Any:
+    return _like(value, made)
+
+
+def _like(value: Any, array: Any) -> Any:
+    """Return the array as what the value was: a tensor of the same memory, or an array."""
+    return sys.modules["torch"].from_numpy(array) if kind_of(value) == "tensor" else array
+
+
+def _refusal(misfit: Misfit, path: str, key: Hashable) -> CollateError:
+    return CollateError(
+        f"transform {place(path)}, sample {describe(key, 80)}: {misfit}", path=path, indices=(key,)
+    )
+
+
+def _no_such_part(path: str, known: list[str]) -> str:
+    if not path:
+        there = ", ".join(map(repr, known))
+        return f"transform: a sample has several parts; say which one is meant: transform={{key: …}} with {there}"
+    there = ", ".join(map(repr, known)) or "no parts: it is a single value"
+    return f"transform: samples have no part {path!r}; there are: {there}"
+
+
+def _path(name: Hashable | None) -> str:
+    return "" if name is None else child_path("", name)
+
+
+def _row_spec(array: Any) -> Spec:
+    spec = Spec.of(array)
+    return Spec(spec.shape[1:], spec.dtype)

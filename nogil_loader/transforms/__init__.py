@@ -1,0 +1,1 @@
+"""Declared augmentations that become kernels."""

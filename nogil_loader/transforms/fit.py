@@ -1,0 +1,172 @@
+"""A transform worked out for arrays of one shape and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nogil_loader.transforms.numbers import Offsets, passes, steps, walk
+from nogil_loader.transforms.passes import Part, plan_buffers, plan_parts
+from nogil_loader.transforms.spec import Spec
+from nogil_loader.transforms.step import Choice, Node, Step
+from nogil_loader.transforms.transform import Transform
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a kernel is told about arrays of one spec.
+
+    Attributes:
+        source: What comes in.
+        target: What comes out.
+        nodes: The steps.
+        parts: The same, grouped into sweeps.
+        offsets: The constants, and where each step's are.
+        sizes: int64 ``(steps, 4)``: the first two lengths of what comes into each step and of what goes out.
+        buffers: The arrays between the parts.
+        scratch: Lengths of the kernel's scratch arrays.
+        form: What the kernel's source depends on: equal for arrays that can share a kernel.
+    """
+
+    source: Spec
+    target: Spec
+    nodes: tuple[Node, ...]
+    parts: tuple[Part, ...]
+    offsets: Offsets
+    numbers: npt.NDArray[np.float64]
+    sizes: npt.NDArray[np.int64]
+    buffers: tuple[Spec, ...]
+    scratch: Scratch
+    form: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, transform: Transform, spec: Spec) -> Fit:
+        """Work a transform out.
+
+        Raises:
+            ValueError: It does not fit the spec; the message names it.
+        """
+        lowered = transform.lower(spec, count())
+        parts = plan_parts(lowered.nodes)
+        offsets = Offsets.of(lowered.nodes, parts)
+        sizes = [(*_lengths(_source(node)), *_lengths(_target(node))) for node in _in_order(lowered.nodes)]
+        return cls(
+            source=spec,
+            target=lowered.spec,
+            nodes=lowered.nodes,
+            parts=parts,
+            offsets=offsets,
+            numbers=np.asarray(offsets.values, np.float64),
+            sizes=np.asarray(sizes, np.int64).reshape(-1, 4),
+            buffers=plan_buffers(parts),
+            scratch=Scratch.of(lowered.nodes, parts),
+            form=(_form_of_spec(spec), *map(_form_of_node, lowered.nodes)),
+        )
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Lengths of the scratch arrays that a kernel is given, in elements.
+
+    Attributes:
+        uniforms: float64, random numbers of one step.
+        steps: Rows of the parameters.
+        parameters: float64 columns of the parameters.
+        side: int64, the longest side of any image.
+        row: float32, one row of pixels.
+        wide_row: float64, the same.
+        work: float32, what a step asks for.
+        marks: int64, what a step asks for.
+    """
+
+    uniforms: int
+    steps: int
+    parameters: int
+    side: int
+    row: int
+    wide_row: int
+    work: int
+    marks: int
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node], parts: Sequence[Part]) -> Scratch:
+        """Return what is enough for these steps."""
+        every = list(walk(nodes))
+        side, rows = 1, {4: 0, 8: 0}
+        for part in passes(parts):
+            specs = [part.source, part.target, *(step.target for step in part.geometry)]
+            side = max(side, *(max(spec.height, spec.width) for spec in specs))
+            points = [step.target for step in steps([*part.points])]
+            channels = max(spec.channels for spec in [*specs, *points])
+            size = part.source.work.itemsize
+            rows[size] = max(rows[size], channels * max(spec.width for spec in specs))
+        asked = [step.scratch(step.source) for step in steps(nodes)]
+        return cls(
+            uniforms=max((node.uniforms for node in every), default=0),
+            steps=len(every),
+            parameters=max((_parameters(node) for node in every), default=0),
+            side=side,
+            row=rows[4],
+            wide_row=rows[8],
+            work=max((work for work, _ in asked), default=0),
+            marks=max((marks for _, marks in asked), default=0),
+        )
+
+
+def _in_order(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Iterate over all steps and choices by position, which has no gaps."""
+    return iter(sorted(walk(nodes), key=lambda node: node.position))
+
+
+def _source(node: Node) -> Spec:
+    return node.spec if isinstance(node, Choice) else node.source
+
+
+def _target(node: Node) -> Spec:
+    return node.spec if isinstance(node, Choice) else node.target
+
+
+def _parameters(node: Node) -> int:
+    return node.turns if isinstance(node, Choice) else len(node.parameters)
+
+
+def _lengths(spec: Spec) -> tuple[int, int]:
+    if "H" in spec.layout:
+        return spec.height, spec.width
+    shape = (*spec.shape, 1, 1)
+    return shape[0], shape[1]
+
+
+def _form_of_spec(spec: Spec) -> tuple[Any, ...]:
+    return len(spec.shape), spec.dtype, spec.layout, spec.channels if spec.layout else 0
+
+
+def _form_of_node(node: Node) -> tuple[Any, ...]:
+    if isinstance(node, Step):
+        return (
+            node.name.partition("(")[0],
+            node.kind,
+            node.function,
+            node.draw,
+            node.uniforms,
+            len(node.numbers),
+            node.fill,
+            node.taps,
+            node.exact,
+            _form_of_spec(node.source),
+            _form_of_spec(node.target),
+        )
+    branches = (tuple(map(_form_of_node, branch)) for branch in node.branches)
+    return (
+        node.name.partition("(")[0],
+        node.draw,
+        node.turns,
+        len(node.numbers),
+        _form_of_spec(node.spec),
+        *branches,
+    )
