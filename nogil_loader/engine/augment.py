@@ -178,7 +178,10 @@ class Augmentation:
         for paths, transform in self._joint:
             draw = draw_for(scope.seed, scope.epoch, (key,))
             try:
-                sample = _change_together(sample, paths, partial(transform.transform_parts, draw=draw))
+                change = partial(
+                    transform.transform_parts, draw=draw, compile_first=_compile_off_the_clock(scope)
+                )
+                sample = _change_together(sample, paths, change)
             except Misfit as misfit:
                 raise _refusal(misfit, ", ".join(paths), key) from misfit
         return sample

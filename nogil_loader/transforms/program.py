@@ -43,11 +43,14 @@ class Program:
     Args:
         transform: What to do.
         first_position: Is added to the steps' positions where random numbers are drawn.
+
+    Attributes:
+        first_position: The same.
     """
 
     def __init__(self, transform: Transform, first_position: int = 0) -> None:
         self._transform = transform
-        self._first = first_position
+        self.first_position = first_position
         self._fits: dict[Spec, Fit] = {}
         self._kernels: dict[tuple[Any, ...], Any] = {}
         self._lock = threading.Lock()
@@ -69,7 +72,7 @@ class Program:
 
     def source(self, fit: Fit) -> Writer:
         """Return the kernel's source."""
-        return Writer(fit.nodes, fit.parts, fit.offsets, type(self._transform).__name__, self._first)
+        return Writer(fit.nodes, fit.parts, fit.offsets, type(self._transform).__name__, self.first_position)
 
     def compile(self, fit: Fit, announce: Callable[[str], None] | None = None) -> None:
         """Compile the kernel for a spec, or load it from the cache, unless that has been done.
@@ -133,7 +136,7 @@ class Program:
                 source[index],
                 epoch_key=draw.epoch_key,
                 word=int(draw.words[at]),
-                first_position=self._first,
+                first_position=self.first_position,
             )
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from nogil_loader.transforms.chain import Prepare
 from nogil_loader.transforms.program import Draw
 
 
@@ -13,15 +14,18 @@ class JointTransform(ABC):
     """Changes several parts of each sample in step, such as an image and its mask."""
 
     @abstractmethod
-    def transform_parts(self, values: Sequence[Any], draw: Draw) -> Sequence[Any]:
+    def transform_parts(
+        self, values: Sequence[Any], draw: Draw, compile_first: Prepare | None = None
+    ) -> Sequence[Any]:
         """Return the parts of one sample, transformed.
 
         Args:
             values: The parts, in the order of the loader's keys; they are not changed.
             draw: Of one sample.
+            compile_first: Called when a kernel has to be compiled, which takes seconds; it does that.
 
         Raises:
-            ValueError: They do not fit.
+            Misfit: They do not fit; the message names the transform.
         """
 
     @abstractmethod

@@ -37,6 +37,11 @@ class Spec:
         dtype = array.dtype.newbyteorder("=") if not array.dtype.isnative else array.dtype
         return cls(tuple(array.shape), np.dtype(np.float32) if dtype == np.float16 else dtype)
 
+    @classmethod
+    def image_of(cls, height: int, width: int, channels: int = 3, dtype: npt.DTypeLike = np.uint8) -> Spec:
+        """Return the spec of an image with its channels last."""
+        return cls((height, width, channels), np.dtype(dtype), "HWC")
+
     def __str__(self) -> str:
         axes = f" {self.layout}" if self.layout else ""
         return f"{self.dtype}{list(self.shape)}{axes}"
