@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from nogil_loader.kernels import pixels
 from nogil_loader.kernels.philox import fill_uniforms
 from nogil_loader.transforms.numbers import Offsets
@@ -144,20 +146,26 @@ class Writer:
         for at, part in enumerate(parts):
             if isinstance(part, Fork):
                 if not there:
-                    here, there = self._open_pair(here, at)
+                    given = here
+                    here, there = self._pair(at)
+                    self._add(self._call(pixels.copy_array, given, here))
                 self._fork(part, here, there)
                 continue
-            target = "out[sample]" if at == len(parts) - 1 else self._buffer()
+            if at == len(parts) - 1:
+                target, there = "out[sample]", ""
+            elif isinstance(parts[at + 1], Fork):
+                target, there = self._pair(at)
+            else:
+                target, there = self._buffer(), ""
             self._part(part, here, target)
-            here, there = target, ""
+            here = target
         if here != "out[sample]":
             self._add(self._call(pixels.copy_array, here, "out[sample]"))
 
-    def _open_pair(self, given: str, at: int) -> tuple[str, str]:
-        """Put the array where choices can exchange it with another one."""
+    def _pair(self, at: int) -> tuple[str, str]:
+        """Return the names of two buffers that choices exchange."""
         here, there = f"here_{at}", f"there_{at}"
         self._add(f"{here}, {there} = {self._buffer()}, {self._buffer()}")
-        self._add(self._call(pixels.copy_array, given, here))
         return here, there
 
     def _fork(self, part: Fork, here: str, there: str) -> None:
@@ -181,9 +189,11 @@ class Writer:
             step = part.step
             self._add(f"# {_word(step)}")
             self._seed(step)
-            self._add(
-                self._call(step.function, here, target, *self._parameters(step), "rng", "work", "marks")
-            )
+            numbers, drawn = self._parameters(step)
+            given = {"source": here, "target": target, "numbers": numbers, "drawn": drawn}
+            given |= {"rng": "rng", "work": "work", "marks": "marks"}
+            names = step.arguments or tuple(given)
+            self._add(self._call(step.function, *(given[name] for name in names)))
         else:
             self._pass(part, here, target)
 
@@ -260,7 +270,10 @@ class Writer:
             if after > before:
                 self._row(node.source, after)
             self._seed(node)
-            self._add(self._call(node.function, "row", "y", *self._parameters(node), "rng"))
+            if node.arguments:
+                self._values(node)
+            else:
+                self._add(self._call(node.function, "row", "y", *self._parameters(node), "rng"))
             if after < before:
                 self._row(node.source, after)
             limits = node.target.limits()
@@ -276,6 +289,22 @@ class Writer:
                         self._add("pass")
                     for each in branch:
                         self._point(each)
+
+    def _values(self, step: Step) -> None:
+        """Call a user's function for each value, or for each pixel."""
+        # In float64, as in plain Python, where a number has no other precision.
+        if len(step.arguments) == 1:
+            with self._block(f"for channel in range({step.source.channels}):"):
+                self._add("plane = row[channel]")
+                with self._block("for x in range(len(plane)):"):
+                    self._add(f"plane[x] = {self._call(step.function, 'float64(plane[x])')}")
+        else:
+            planes = [f"plane_{channel}" for channel in range(step.source.channels)]
+            self._add(*(f"{plane} = row[{channel}]" for channel, plane in enumerate(planes)))
+            with self._block("for x in range(len(cols)):"):
+                values = self._call(step.function, *(f"float64({plane}[x])" for plane in planes))
+                self._add(f"{', '.join(f'{plane}[x]' for plane in planes)} = {values}")
+        self.names["float64"] = np.float64
 
     def _store(self, target: Spec) -> None:
         if target.layout == "CHW":

@@ -158,6 +158,7 @@ def _form_of_node(node: Node) -> tuple[Any, ...]:
             node.fill,
             node.taps,
             node.exact,
+            node.arguments,
             _form_of_spec(node.source),
             _form_of_spec(node.target),
         )

@@ -94,14 +94,14 @@ def plan_buffers(parts: Sequence[Part]) -> tuple[Spec, ...]:
     """Return the arrays that lie between the parts, in the order in which they are first written."""
     buffers: list[Spec] = []
     paired = False
-    for part in parts:
-        if not isinstance(part, Fork):
-            if part is not parts[-1]:
-                buffers.append(part.target)
-            paired = False
-        elif not paired:
-            buffers += [part.source, part.source]
+    for at, part in enumerate(parts):
+        if isinstance(part, Fork):
+            if not paired:
+                buffers += [part.source, part.source]
             paired = True
+        elif at < len(parts) - 1:
+            paired = isinstance(parts[at + 1], Fork)
+            buffers += [part.target] * (2 if paired else 1)
     return tuple(buffers)
 
 

@@ -79,6 +79,8 @@ class Step:
         taps: For ``resize`` and ``affine``.
         scratch: From the source's spec to the lengths of ``work`` and ``table``.
         position: The step's number in its chain, which keys its random numbers.
+        arguments: What a user's function takes instead of the above: of a ``sample`` step some of those names,
+            of a ``point`` step one ``value``, or one for each channel; it returns as many.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Step:
     taps: Taps = "nearest"
     scratch: Callable[[Spec], tuple[int, int]] = no_scratch
     position: int = -1
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
