@@ -1,0 +1,1 @@
+"""Augmentations as this project and its peers declare them, for the groups that compare their speed."""
