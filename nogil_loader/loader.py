@@ -173,7 +173,9 @@ class DataLoader(Fixed, Iterable[Any]):
             self.timeout,
             self.persistent_workers,
         )
-        self._provisions = options.resolve_memory(self.memory_policy, self._source, self.collate_fn)
+        self._provisions = options.resolve_memory(
+            self.memory_policy, self._source, self.collate_fn, self._augment
+        )
         self._lock = threading.Lock()
         self._epochs = Epochs()
         self._skipped: list[SkipRecord] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,11 +190,25 @@ def table_of(dataset: Any) -> Table | None:
 
 
 def resolve_memory(
-    policy: MemoryPolicy | None, source: TicketSource, collate: Callable[[Any], Any] | None
+    policy: MemoryPolicy | None,
+    source: TicketSource,
+    collate: Callable[[Any], Any] | None,
+    augment: Augmentation | None,
 ) -> Provisions | None:
-    """Return what is asked for memory, None for ``memory="off"``."""
+    """Return what is asked for memory, None for ``memory="off"``.
+
+    Raises:
+        ValueError: Batches may become smaller, and a transform mixes the samples of a batch.
+    """
     if policy is None:
         return None
+    if augment is not None and augment.mixes_batches:
+        if policy.fixed_batch_size is False:
+            raise ValueError(
+                "fixed_batch_size=False and a transform of whole batches: what a sample becomes would depend on "
+                "how much memory there is; leave fixed_batch_size out"
+            )
+        policy = replace(policy, fixed_batch_size=True)
     if not isinstance(source, PlanningSource):
         return Provisions(policy, copies=2, rereadable=False)
     # A list is a batch of the samples themselves, and plain stacking writes each one into its place, unless all of

@@ -7,8 +7,6 @@ each sample into its slot. Only what is collated by a user's own function is tra
 from __future__ import annotations
 
 import logging
-import sys
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,26 +15,20 @@ import numpy as np
 
 from nogil_loader.collate.kinds import kind_of
 from nogil_loader.collate.places import change_places, known_places
-from nogil_loader.collate.roster import Roster, child_path, place
-from nogil_loader.collate.slots import ArraySlots, Slots
-from nogil_loader.collate.tree import Leaf
+from nogil_loader.collate.roster import child_path, place
 from nogil_loader.data.arrays import gather_batch
 from nogil_loader.data.protocols import Table
+from nogil_loader.engine.compiling import compile_kernel, compile_off_the_clock
 from nogil_loader.engine.scope import SampleScope
-from nogil_loader.errors import CollateError, describe
+from nogil_loader.engine.transformed import TicketLeaves, like, refusal
+from nogil_loader.errors import describe
 from nogil_loader.memory.buffers import allocate
 from nogil_loader.transforms.chain import Chain, Misfit, draw_for
-from nogil_loader.transforms.fit import Fit
-from nogil_loader.transforms.program import Program
 from nogil_loader.transforms.several import BatchTransform, JointTransform
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.transform import Transform
 
 logger = logging.getLogger("nogil_loader")
-
-#: The stage while a kernel is compiled: nobody is late then.
-COMPILE = "compile"
-TRANSFORM = "transform"
 
 
 class Augmentation:
@@ -179,11 +171,11 @@ class Augmentation:
             draw = draw_for(scope.seed, scope.epoch, (key,))
             try:
                 change = partial(
-                    transform.transform_parts, draw=draw, compile_first=_compile_off_the_clock(scope)
+                    transform.transform_parts, draw=draw, compile_first=compile_off_the_clock(scope)
                 )
                 sample = _change_together(sample, paths, change)
             except Misfit as misfit:
-                raise _refusal(misfit, ", ".join(paths), key) from misfit
+                raise refusal(misfit, ", ".join(paths), key) from misfit
         return sample
 
     def sample(self, sample: Any, key: Hashable, scope: SampleScope) -> Any:
@@ -196,10 +188,10 @@ class Augmentation:
         def change(path: str, chain: Chain) -> Callable[[Any], Any]:
             def changed(value: Any) -> Any:
                 try:
-                    made = chain.transform_one(value, draw, None, _compile_off_the_clock(scope))
+                    made = chain.transform_one(value, draw, None, compile_off_the_clock(scope))
                 except Misfit as misfit:
-                    raise _refusal(misfit, path, key) from misfit
-                return _like(value, made)
+                    raise refusal(misfit, path, key) from misfit
+                return like(value, made)
 
             return changed
 
@@ -208,125 +200,6 @@ class Augmentation:
             return change_places(sample, changes)
         except KeyError as missing:
             raise ValueError(_no_such_part(missing.args[0], known_places(sample))) from None
-
-
-class TicketLeaves(dict[str, Leaf]):
-    """What makes the slots of one batch: path → leaf.
-
-    Attributes:
-        extra: How many bytes more the slots of a sample have than the sample.
-    """
-
-    def __init__(self, chains: Mapping[str, Chain], scope: SampleScope) -> None:
-        super().__init__((path, TransformLeaf(chain, scope, self)) for path, chain in chains.items())
-        self.extra = 0
-
-
-class TransformLeaf(Leaf):
-    """Makes slots into which a chain writes."""
-
-    def __init__(self, chain: Chain, scope: SampleScope, leaves: TicketLeaves) -> None:
-        self.chain = chain
-        self.scope = scope
-        self.leaves = leaves
-
-    def slots(self, first: Any, path: str, roster: Roster, gather: Callable[[Any], Slots]) -> Slots:
-        """Return slots for what the chain makes of values like ``first``."""
-        return TransformedSlots(self, first, path, roster, gather)
-
-
-class TransformedSlots(Slots):
-    """Slots into which samples are transformed; the methods are those of `Slots`."""
-
-    __slots__ = ("_first", "_inner", "_leaf", "_made", "_path", "_plain", "_roster")
-
-    def __init__(
-        self, leaf: TransformLeaf, first: Any, path: str, roster: Roster, gather: Callable[[Any], Slots]
-    ) -> None:
-        self._leaf = leaf
-        self._path = path
-        self._roster = roster
-        # The first sample tells what comes out; it is put next, and need not be transformed twice.
-        self._first = first
-        self._made: Any = _like(first, self._transformed(first, None))
-        self._inner = gather(self._made)
-        self._plain = self._inner if type(self._inner) is ArraySlots else None
-        leaf.leaves.extra += max(0, int(self._made.nbytes) - int(getattr(first, "nbytes", 0)))
-
-    def put(self, value: Any, position: int) -> None:
-        made, self._made = self._made, None
-        if made is not None and value is self._first:
-            self._first = None
-            self._inner.put(made, position)
-            return
-        if value is None:
-            raise self._roster.unexpected_none(self._path, position)
-        if self._plain is None:
-            self._inner.put(_like(value, self._transformed(value, None)), position)
-            return
-        slot = self._plain.slot(position)
-        made = self._transformed(value, slot)
-        if made is not slot:
-            self._misfit(made, position)
-            self._inner.put(made, position)
-
-    def _misfit(self, made: Any, position: int) -> None:
-        raise self._roster.wrong_shape(
-            self._path,
-            position,
-            made.shape,
-            self._plain.slot(0).shape if self._plain is not None else (),
-            f"end the transform with one size for all, by Resize or a crop; it is {self._leaf.chain.transform}",
-        )
-
-    def _transformed(self, value: Any, out: Any) -> Any:
-        scope, chain = self._leaf.scope, self._leaf.chain
-        stage, scope.stage = scope.stage, TRANSFORM
-        try:
-            draw = draw_for(scope.seed, scope.epoch, (scope.key,))
-            return chain.transform_one(value, draw, out, _compile_off_the_clock(scope))
-        except Misfit as misfit:
-            raise _refusal(misfit, self._path, scope.key) from misfit
-        finally:
-            scope.stage = stage
-
-    def finish(self, count: int) -> Any:
-        return self._inner.finish(count)
-
-    def row(self, position: int) -> Any:
-        return self._inner.row(position)
-
-
-def compile_kernel(program: Program, fit: Fit) -> None:
-    """Compile a kernel and say so: on a terminal by a line that is there while it lasts, else in the log."""
-    if program.is_ready(fit):
-        return
-    began = time.perf_counter()
-    terminal = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None
-    told = False
-
-    def announce(name: str) -> None:
-        nonlocal told
-        told = True
-        logger.info("compiling a kernel for %s", fit.source)
-        if terminal is not None:
-            terminal.write(f"nogil_loader: compiling a kernel for {fit.source} …")
-            terminal.flush()
-
-    program.compile(fit, announce)
-    if told and terminal is not None:
-        terminal.write(f" {time.perf_counter() - began:.1f} s\n")
-
-
-def _compile_off_the_clock(scope: SampleScope) -> Callable[[Program, Fit], None]:
-    def compile_first(program: Program, fit: Fit) -> None:
-        stage, scope.stage = scope.stage, COMPILE
-        try:
-            compile_kernel(program, fit)
-        finally:
-            scope.stage = stage
-
-    return compile_first
 
 
 def _change_together(
@@ -350,18 +223,7 @@ def _change_together(
 
 
 def _made_like(made: Any, value: Any) -> Any:
-    return _like(value, made)
-
-
-def _like(value: Any, array: Any) -> Any:
-    """Return the array as what the value was: a tensor of the same memory, or an array."""
-    return sys.modules["torch"].from_numpy(array) if kind_of(value) == "tensor" else array
-
-
-def _refusal(misfit: Misfit, path: str, key: Hashable) -> CollateError:
-    return CollateError(
-        f"transform {place(path)}, sample {describe(key, 80)}: {misfit}", path=path, indices=(key,)
-    )
+    return like(value, made)
 
 
 def _no_such_part(path: str, known: list[str]) -> str:

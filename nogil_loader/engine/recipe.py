@@ -7,16 +7,17 @@ being loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nogil_loader.collate import DefaultCollate, Slots
 from nogil_loader.data.protocols import BatchSource, Table, batched_fetch, fetch_list, is_map_style
-from nogil_loader.engine.augment import TRANSFORM, Augmentation
+from nogil_loader.engine.augment import Augmentation
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
 from nogil_loader.engine.scope import SampleScope
 from nogil_loader.engine.ticket import Ticket
+from nogil_loader.engine.transformed import TRANSFORM
 from nogil_loader.engine.watch import Halt, Watch
 from nogil_loader.errors import CollateError
 from nogil_loader.memory.estimate import Hints
@@ -182,13 +183,19 @@ class Kitchen:
     def _samples_of(self, ticket: Ticket, scope: SampleScope, watch: Watch | None) -> list[Any]:
         """The samples of a ticket, all of them or the first ones, in a list that nobody else has."""
         if ticket.samples is not None:
-            return list(ticket.samples)  # they are needed again if this fails
+            # In a list of our own: they are needed again if this fails.
+            return self._transform_all(ticket.keys, list(ticket.samples), scope)
         if self._fetch_many is None:
             return self._fetch_each(ticket.keys, scope, watch)
-        scope.stage = FETCH
         if watch is not None and watch.is_blind(ticket.keys):
-            watch.size_up(size_of(fetch_list(self.dataset, self._fetch_many, ticket.keys[:1])))
-        return fetch_list(self.dataset, self._fetch_many, ticket.keys)
+            watch.size_up(size_of(self._fetch_all(self._fetch_many, ticket.keys[:1], scope)))
+        return self._fetch_all(self._fetch_many, ticket.keys, scope)
+
+    def _fetch_all(
+        self, fetch_many: Callable[[Sequence[Any]], Any], keys: list[Any], scope: SampleScope
+    ) -> list[Any]:
+        scope.leave_samples(FETCH)
+        return self._transform_all(keys, fetch_list(self.dataset, fetch_many, keys), scope)
 
     def _fetch_each(self, keys: list[Any], scope: SampleScope, watch: Watch | None = None) -> list[Any]:
         self._size_up_stream(keys, scope, watch)
@@ -198,7 +205,9 @@ class Kitchen:
             scope.offset = offset
             scope.key = key
             scope.generator = None
-            samples.append(dataset[key] if stream is None else next(stream))
+            scope.stage = FETCH
+            sample = dataset[key] if stream is None else next(stream)
+            samples.append(self._transform(sample, key, scope))
             if watch is not None and watch.enough(size_of(samples[-1])):
                 break
         return samples
@@ -215,29 +224,32 @@ class Kitchen:
         return None if self._stream is None else iter(self._stream(keys))
 
     def _collate_read(self, keys: list[Any], samples: list[Any], scope: SampleScope) -> Any:
-        samples = self._transformed(keys, samples, scope)
         scope.leave_samples(COLLATE)
         if self._slots is not None:
             return self._slots.collate(samples, keys)
         assert self._collate is not None
         return self._collate(samples)
 
-    def _transformed(self, keys: list[Any], samples: list[Any], scope: SampleScope) -> list[Any]:
-        augment = self._augment
-        if augment is None:
-            return samples
-        transformed = []
-        for offset, key in enumerate(keys):
-            scope.offset = offset
-            scope.key = key
-            scope.generator = None
-            scope.stage = TRANSFORM
-            transformed.append(augment.sample(samples[offset], key, scope))
-        return transformed
+    def _transform_all(self, keys: list[Any], samples: list[Any], scope: SampleScope) -> list[Any]:
+        if self._augment is not None:
+            for offset, key in enumerate(keys):
+                scope.offset = offset
+                scope.key = key
+                scope.generator = None
+                samples[offset] = self._transform(samples[offset], key, scope)
+        return samples
+
+    def _transform(self, sample: Any, key: Any, scope: SampleScope) -> Any:
+        if self._augment is None:
+            return sample
+        scope.stage = TRANSFORM
+        return self._augment.sample(sample, key, scope)
 
     def _load_single(self, ticket: Ticket, scope: SampleScope) -> Any:
-        samples = self._fetch_each(ticket.keys, scope) if ticket.samples is None else ticket.samples
-        samples = self._transformed(ticket.keys, samples, scope)
+        if ticket.samples is None:
+            samples = self._fetch_each(ticket.keys, scope)
+        else:
+            samples = self._transform_all(ticket.keys, list(ticket.samples), scope)
         if self._collate is None:
             return samples[0]
         scope.leave_samples(COLLATE)
@@ -256,9 +268,7 @@ class Kitchen:
                 (sample,) = fetch_list(self.dataset, self._fetch_many, [key])
             else:
                 sample = self.dataset[key]
-            if self._augment is not None:
-                scope.stage = TRANSFORM
-                sample = self._augment.sample(sample, key, scope)
+            sample = self._transform(sample, key, scope)
             if self._collate is not None:
                 scope.stage = COLLATE
                 self._collate(sample if self._single else [sample])

@@ -17,7 +17,7 @@ import weakref
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from nogil_loader.engine.augment import COMPILE
+from nogil_loader.engine.compiling import COMPILE
 from nogil_loader.engine.outcome import GivenBack, Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
