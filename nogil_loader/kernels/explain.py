@@ -12,7 +12,7 @@ from typing import Any
 
 from nogil_loader.errors import describe_exception
 from nogil_loader.kernels.fingerprint import is_dispatcher
-from nogil_loader.kernels.references import enclosed, references
+from nogil_loader.kernels.references import references
 from nogil_loader.kernels.snapshot import is_users
 
 # Places are given as 'File "x.py", line 3' and as 'at x.py (3)'; the first of both kinds is the innermost.
@@ -22,6 +22,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LITERAL = re.compile(r"Literal\[\w+\]\(([^()]*)\)")
 _BINDING = re.compile(r"Cannot bind .* to signature '.*' due to \"TypeError: (.*)\"")
 _INNER = re.compile(r"^\s*(?:\w+Error: )(?!Failed in)(.+)")
+_INTERNAL = re.compile(r"(?: for '\$[^']*')?, defined at .*")
 _REASON_LIMIT = 300
 
 
@@ -73,7 +74,9 @@ def _find(error: BaseException, lines: list[str], users: list[FunctionType]) -> 
     innermost = max((at for at, line in enumerate(lines) if "Failed in " in line), default=-1)
     if innermost < 0:  # an error of numba's own: its frames tell what it was working on
         return _in_traceback(error.__traceback__, users), describe_exception(error)
-    return _called(lines[: innermost + 3], users), _condense(lines[innermost:])
+    # Without a place there is the call: reported around an error of a plain function, behind one of a dispatcher.
+    called = _called(lines[innermost + 2 :: -1], users) or _called(lines[innermost:], users)
+    return called, _condense(lines[innermost:])
 
 
 def _reachable(values: Iterable[Any], seen: set[int] | None = None) -> Iterator[FunctionType]:
@@ -84,7 +87,6 @@ def _reachable(values: Iterable[Any], seen: set[int] | None = None) -> Iterator[
             seen.add(id(function))
             yield function
             yield from _reachable((each.value for each in references(function)), seen)
-            yield from _reachable((each for _, each in enclosed(function)), seen)
 
 
 def _place_in(line: str, users: list[FunctionType]) -> _Place | None:
@@ -105,8 +107,8 @@ def _place_in(line: str, users: list[FunctionType]) -> _Place | None:
 
 
 def _called(lines: list[str], users: list[FunctionType]) -> _Place | None:
-    """The user's function that was being called where the message ends."""
-    for line in reversed(lines):
+    """The first user's function in some lines of numba's message."""
+    for line in lines:
         for name in _FUNCTION.findall(line):
             for each in users:
                 if each.__name__ == name:
@@ -160,8 +162,8 @@ def _reason(lines: list[str], at: int) -> str:
             body = start + 1
             while body < at and "Failed in " in lines[body]:
                 body += 1
-            if body < at and _indent(lines[body]) == _indent(lines[at]):
-                return _condense(lines[body:at])
+            if _indent(lines[body]) == _indent(lines[at]):
+                return _condense(lines[body : at + 1])
     return _condense(lines[:at])
 
 
@@ -173,7 +175,7 @@ def _condense(lines: list[str]) -> str:
     if bindings := _BINDING.findall("\n".join(told)):
         return str(bindings[-1])
     if not told[0].startswith(("No implementation", "Invalid use")):
-        return told[0]
+        return _INTERNAL.sub("", told[0])
     call = next((line[4:] for line in told if line.startswith(">>> ")), told[0])
     inner = [match[1] for line in told if (match := _INNER.match(line))]
     return f"no implementation of {call} ({inner[-1]})" if inner else f"no implementation of {call}"

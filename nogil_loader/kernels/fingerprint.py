@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from nogil_loader.kernels.references import MISSING, enclosed, is_known_by_name, is_own, references
+from nogil_loader.kernels.references import MISSING, is_known_by_name, is_own, references
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,6 @@ class _Walk:
         self._add_code(function.__code__, where)
         self.add(function.__defaults__, f"a default of {name}")
         self.add(function.__kwdefaults__, f"a default of {name}")
-        for variable, value in enclosed(function):
-            self.add(value, f"{variable} in {name}")
         for each in references(function):
             self._put("reference", ".".join((*each.path, *each.rest)).encode())
             self.add(each.value, f"{'.'.join(each.path)} in {name}")

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 #: Stands for a global name that nothing is bound to.
@@ -32,19 +32,27 @@ class Reference:
         path: The names that lead there, as in ``helpers.blend``: ``("helpers", "blend")``.
         value: What is there now, or `MISSING`.
         rest: Further attribute names when ``value`` is a module of numpy, numba or the standard library.
+        enclosed: Whether the first name is a variable of an enclosing function, not a global one.
     """
 
     path: tuple[str, ...]
     value: Any
-    rest: tuple[str, ...] = ()
+    rest: tuple[str, ...]
+    enclosed: bool
 
 
 def references(function: FunctionType) -> Iterator[Reference]:
-    """Yield what the code of a function, and of functions defined in it, refers to by global name."""
-    for path in _paths(function.__code__):
+    """Yield what the code of a function, and of functions defined in it, refers to outside itself."""
+    scope = function.__globals__
+    variables = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for enclosed, path in _paths(function.__code__):
         first, *names = path
-        scope = function.__globals__
-        value = scope[first] if first in scope else getattr(builtins, first, MISSING)
+        if not enclosed:
+            value = scope[first] if first in scope else getattr(builtins, first, MISSING)
+        elif first in variables:
+            value = contents(variables[first])
+        else:
+            continue  # a variable of the function itself, for functions defined in it
         taken = 1
         for name in names:
             if not isinstance(value, ModuleType) or is_known_by_name(value):
@@ -52,16 +60,15 @@ def references(function: FunctionType) -> Iterator[Reference]:
             value = getattr(value, name, MISSING)
             taken += 1
         rest = path[taken:] if isinstance(value, ModuleType) else ()
-        yield Reference(path[:taken], value, rest)
+        yield Reference(path[:taken], value, rest, enclosed)
 
 
-def enclosed(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of the variables of enclosing functions, `MISSING` for one that is not set yet."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:
-            yield name, MISSING
+def contents(cell: CellType) -> Any:
+    """Return the value of a variable of an enclosing function, `MISSING` if it is not set yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 def is_known_by_name(value: Any) -> bool:
@@ -99,19 +106,19 @@ def _shadows(value: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
-    """The dotted names that start at a global name, sorted."""
-    found: set[tuple[str, ...]] = set()
-    path: tuple[str, ...] = ()
+def _paths(code: CodeType) -> tuple[tuple[bool, tuple[str, ...]], ...]:
+    """The dotted names that start outside the code, and whether in an enclosing function, sorted."""
+    found: set[tuple[bool, tuple[str, ...]]] = set()
+    enclosed, path = False, tuple[str, ...]()
     for instruction in dis.get_instructions(code):
         match instruction.opname:
-            case "LOAD_GLOBAL" | "LOAD_NAME":
-                path = (instruction.argval,)
-                found.add(path)
+            case "LOAD_GLOBAL" | "LOAD_NAME" | "LOAD_DEREF":
+                enclosed, path = instruction.opname == "LOAD_DEREF", (instruction.argval,)
+                found.add((enclosed, path))
             case "LOAD_ATTR" | "LOAD_METHOD" if path:
-                found.discard(path)
+                found.discard((enclosed, path))
                 path = (*path, instruction.argval)
-                found.add(path)
+                found.add((enclosed, path))
             case "CACHE" | "EXTENDED_ARG" | "PUSH_NULL":
                 pass
             case _:

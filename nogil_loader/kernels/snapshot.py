@@ -11,12 +11,13 @@ to numpy, numba or Python, and what numba implements by an overload, stays what 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from nogil_loader.kernels.fingerprint import is_dispatcher, is_overloaded
-from nogil_loader.kernels.references import MISSING, enclosed, is_known_by_name, is_own, references
+from nogil_loader.kernels.references import MISSING, is_known_by_name, is_own, references
 
 
 def is_users(value: Any) -> bool:
@@ -91,25 +92,36 @@ class Snapshot:
         copy.__qualname__ = function.__qualname__
 
         def fill() -> None:
-            for cell, (_, value) in zip(cells, enclosed(function), strict=True):
-                if value is not MISSING:
-                    cell.cell_contents = self._copy(value)
+            variables: dict[str, Any] = {}
             for each in references(function):
                 if each.value is not MISSING:
-                    _place(scope, each.path, self._copy(each.value))
+                    _place(variables if each.enclosed else scope, each.path, self._copy(each.value))
+            for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+                if name in variables:
+                    cell.cell_contents = variables[name]
 
         return copy, fill
 
 
+class _Standin(ModuleType):
+    """What a copy finds in place of a user's module: those of its attributes that the copy refers to."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._number = next(_numbers)
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r} {self._number}>"  # numba takes modules that print the same for the same
+
+
+_numbers = itertools.count()
+
+
 def _place(scope: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     """Put a value where a function finds it, behind stand-ins for the user's modules."""
-    first, *names = path
-    if not names:
-        scope[first] = value
-        return
-    standin = scope.setdefault(first, ModuleType(first))
-    for name in names[:-1]:
-        if not hasattr(standin, name):
-            setattr(standin, name, ModuleType(name))
-        standin = getattr(standin, name)
-    setattr(standin, names[-1], value)
+    *modules, last = path
+    for name in modules:
+        if name not in scope:
+            scope[name] = _Standin(name)
+        scope = vars(scope[name])
+    scope[last] = value
