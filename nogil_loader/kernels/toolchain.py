@@ -6,7 +6,9 @@ numba is imported here, and in modules that are imported here, when the first ke
 from __future__ import annotations
 
 import hashlib
+import importlib
 import logging
+import os
 import platform
 import sys
 import threading
@@ -35,6 +37,10 @@ _SETTINGS = (
     *("LOOP_VECTORIZE", "SLP_VECTORIZE", "DISABLE_INTEL_SVML"),
 )
 
+# Modules that give plain functions machine code of their own. They import numba. No reference leads to them, so
+# their code is part of every key.
+_OVERLOADS = ("nogil_loader.kernels.intrinsics",)
+
 _numba: Any = None
 _unavailable = False
 _told: set[str] = set()
@@ -47,7 +53,8 @@ def load_numba() -> Any:
         try:
             import numba
 
-            from nogil_loader.kernels import intrinsics  # noqa: F401 - gives copy_bytes its machine code
+            for name in _OVERLOADS:
+                importlib.import_module(name)
         except Exception as failure:  # noqa: BLE001 - missing, or broken in whatever way
             _unavailable = True
             logger.warning("kernels run as plain Python, much slower: numba cannot be imported (%r)", failure)
@@ -67,7 +74,8 @@ def make_key(numba: Any, *parts: str) -> str:
     import llvmlite.binding
 
     compiler = (
-        *(numba.__version__, llvmlite.__version__, np.__version__, _own_version(), _own_intrinsics()),
+        *(numba.__version__, llvmlite.__version__, np.__version__, _own_version()),
+        *map(_code_of, _OVERLOADS),
         *(sys.implementation.cache_tag or "", *map(str, sys.version_info), getattr(sys, "abiflags", "")),
         *(sys.platform, platform.machine(), llvmlite.binding.get_host_cpu_name()),
         llvmlite.binding.get_host_cpu_features().flatten(),
@@ -148,9 +156,13 @@ def _own_version() -> str:
         return "unknown"
 
 
-def _own_intrinsics() -> str:
-    """Fingerprint of the code behind this package's overloads, which no reference leads to."""
-    from nogil_loader.kernels import intrinsics
+def _code_of(module: str) -> str:
+    loader: Any = sys.modules[module].__loader__
+    return fingerprint(loader.get_code(module)).digest
 
-    loader: Any = intrinsics.__loader__
-    return fingerprint(loader.get_code(intrinsics.__name__)).digest
+
+if hasattr(os, "register_at_fork"):
+    # What is locked while a thread compiles, numba's own lock among it, would stay locked in a child.
+    os.register_at_fork(
+        before=compiling.acquire, after_in_parent=compiling.release, after_in_child=compiling.release
+    )

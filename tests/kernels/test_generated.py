@@ -496,6 +496,33 @@ def test_a_read_only_folder_is_read(run_script: RunScript) -> None:
     assert lines == [COMPILED[0], "read only disk"]
 
 
+FORK = f"""{KERNEL}
+import os, threading, warnings
+from nogil_loader.kernels.generated import load_kernel
+# From Python 3.12 on, forking beside threads warns; that it works nonetheless is what is tested.
+warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
+compiling = threading.Event()
+
+def compile_another():
+    load_kernel(SOURCE, "apply", signature, {{"user": helper}}, announce=lambda name: compiling.set())
+
+thread = threading.Thread(target=compile_another)
+thread.start()
+assert compiling.wait(30)
+child = os.fork()
+if child == 0:
+    load()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_b23_a_child_forked_while_a_thread_compiles_can_compile(run_script: RunScript) -> None:
+    assert lines_of(run_script(FORK)) == [COMPILED[0], COMPILED[0]]
+
+
 def test_the_package_works_from_a_zip(run_script: RunScript, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
         for path in (scripts.REPOSITORY / "nogil_loader").rglob("*"):
