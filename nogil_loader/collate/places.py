@@ -52,7 +52,8 @@ def _children(value: Any, path: str) -> list[tuple[str, Any, Any]]:
         case "mapping":
             return [(child_path(path, key), key, item) for key, item in value.items()]
         case "sequence":
-            return [(child_path(path, at), at, item) for at, item in enumerate(value)]
+            names = getattr(value, "_fields", range(len(value)))
+            return [(child_path(path, name), name, item) for name, item in zip(names, value, strict=True)]
         case "record":
             names = [each.name for each in fields(value)]
             return [(child_path(path, name), name, getattr(value, name)) for name in names]

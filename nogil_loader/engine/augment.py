@@ -114,7 +114,7 @@ class Augmentation:
         """Compile what can be known beforehand, in the calling thread, and say what holds the GIL."""
         functions = [function for chain in self._chains.values() for function in chain.functions]
         if functions and not self._told:
-            names = ", ".join(describe(function, 100) for function in functions)
+            names = ", ".join(getattr(each, "__qualname__", describe(each, 100)) for each in functions)
             logger.warning("part of the transform is plain Python, which holds the GIL: %s", names)
         self._told = True
         if table is None:
