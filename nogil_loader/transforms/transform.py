@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
@@ -13,6 +14,8 @@ from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Node, Step
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from nogil_loader.transforms.chain import Chain
     from nogil_loader.transforms.drawn import Drawn
 
@@ -144,6 +147,42 @@ class Transform(ABC):
         from nogil_loader.transforms.explain import explain
 
         return explain(only_program(self._as_chain()).fit(_as_spec(like)))
+
+    def preview(
+        self,
+        images: Any,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        count: int = 5,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Image:
+        """Draw a contact sheet: samples beside what is made of them in one epoch after another, as a loader would.
+
+        Under each picture stands what was drawn for it. Values are shown as intensities: integers on the scale of
+        their dtype, floats from 0 to 1, what ``Normalize`` has made on the scale from before it. Values on another
+        scale are stretched from black to white, which the caption says. Arrays of one axis are drawn as curves.
+
+        Args:
+            images: Samples, up to 50: a list of arrays; or one array, whose first axis counts the samples unless
+                the transform takes it as a whole; or a mapping from the samples' keys in the dataset to arrays.
+            seed: Of the loader.
+            epoch: The first epoch.
+            count: How many epochs, up to 20.
+            path: Where to save the sheet, a name that ends in ``.png``; it is written whole or not at all.
+
+        Returns:
+            A ``PIL.Image.Image``.
+
+        Raises:
+            ImportError: Pillow is not installed; it comes with ``nogil_loader[preview]``.
+            TypeError: A sample is no array.
+            ValueError: A sample does not fit; the message names it and the transform.
+            OSError: ``path`` cannot be written.
+        """
+        from nogil_loader.transforms.preview import draw_preview, samples_of
+
+        return draw_preview(self, samples_of(self, images), seed=seed, epoch=epoch, count=count, path=path)
 
     def _as_chain(self) -> Chain:
         # Kept, since a chain keeps its kernels; not a field, so that it counts neither for equality nor for repr.

@@ -1,0 +1,56 @@
+"""Writes a picture whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def as_png_path(path: str | os.PathLike[str]) -> Path:
+    """Return where a picture is to be written, checked before the work is done.
+
+    Raises:
+        TypeError: It is no path.
+        ValueError: It does not end in ``.png``.
+        OSError: There is no such folder, it cannot be written to, or the path is a folder itself.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".png":
+        raise ValueError(f"path={str(path)!r}: expected a name that ends in .png")
+    if target.is_dir():
+        raise _refusal(errno.EISDIR, os.strerror(errno.EISDIR), target)
+    if not target.parent.is_dir():
+        raise _refusal(errno.ENOENT, "there is no such folder", target.parent)
+    if not os.access(target.parent, os.W_OK):
+        raise _refusal(errno.EACCES, os.strerror(errno.EACCES), target.parent)
+    return target
+
+
+def save(image: Image, target: Path) -> None:
+    """Write a picture as PNG; a file of that name is replaced when the new one is complete.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    temporary = target.with_name(f".{target.stem}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            image.save(file, "PNG")
+        os.replace(temporary, target)
+    except BaseException as failure:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(failure, OSError) and failure.errno is not None:
+            raise _refusal(failure.errno, failure.strerror or "", target) from failure
+        raise
+
+
+def _refusal(number: int, reason: str, path: Path) -> OSError:
+    return OSError(number, f"the picture cannot be written: {reason}", str(path))
