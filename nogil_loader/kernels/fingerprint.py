@@ -206,12 +206,12 @@ class _Walk:
         if isinstance(value, np.dtype):
             return
         array = np.asarray(value)
-        if dtype.hasobject:
-            self._add_container(array.ravel().tolist(), where)
         flags = (type(value).__name__, array.shape, array.flags.c_contiguous, array.flags.f_contiguous)
         self._put("array", repr(flags).encode())
-        if not dtype.hasobject:
-            self._put("values", array.tobytes())
+        if dtype.hasobject:
+            self._add_container(array.ravel().tolist(), where)
+        elif dtype.itemsize:
+            self._hash.update(array.ravel(order="K").view(np.uint8).data)  # in the order of memory: no copy
 
 
 _PLAIN = {type(None), bool, int, float, complex, str, EllipsisType}
