@@ -72,8 +72,17 @@ def fill_row(row: Any, fill: Any) -> None:
 
 
 @jitable
-def load_1(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
-    """Load a row of an image with one channel; ``line`` is the row in the source, flat."""
+def load_1(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+    """Load a row of an image with one channel.
+
+    Args:
+        line: The row in the source, flat.
+        cols: For each pixel of the row its column in the source, -1 for the fill.
+        run: What `run_of` says of ``cols``.
+        fill: Pixel value outside the source.
+        spare: Scratch of the length of ``row``.
+        row: ``(C, W)``, is written.
+    """
     width = row.shape[1]
     plane = row[0]
     if run == 1:
@@ -86,60 +95,69 @@ def load_1(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
         for x in range(width):
             plane[last - np.uint64(x)] = part[x]
     else:
-        load_many(line, cols, run, fill, row)
+        load_many(line, cols, run, fill, spare, row)
 
 
 @jitable
-def load_3(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
-    """Load a row of an image with three interleaved channels."""
+def load_3(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+    """Load a row of an image with three interleaved channels; arguments as of `load_1`."""
+    if run == 0:
+        load_many(line, cols, run, fill, spare, row)
+        return
     width = row.shape[1]
+    low = min(cols[0], cols[width - 1])
+    convert(line[3 * low : 3 * (low + width)], spare)
     red, green, blue = row[0], row[1], row[2]
     if run == 1:
-        part = line[3 * cols[0] : 3 * (cols[0] + width)]
         for x in range(width):
-            red[x] = part[3 * x]
-            green[x] = part[3 * x + 1]
-            blue[x] = part[3 * x + 2]
-    elif run == -1:
-        part = line[3 * cols[width - 1] : 3 * (cols[0] + 1)]
+            red[x] = spare[3 * x]
+            green[x] = spare[3 * x + 1]
+            blue[x] = spare[3 * x + 2]
+    else:
         last = np.uint64(width - 1)
         for x in range(width):
             at = last - np.uint64(x)
-            red[at] = part[3 * x]
-            green[at] = part[3 * x + 1]
-            blue[at] = part[3 * x + 2]
-    else:
-        load_many(line, cols, run, fill, row)
+            red[at] = spare[3 * x]
+            green[at] = spare[3 * x + 1]
+            blue[at] = spare[3 * x + 2]
 
 
 @jitable
-def load_4(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
-    """Load a row of an image with four interleaved channels."""
+def load_4(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+    """Load a row of an image with four interleaved channels; arguments as of `load_1`."""
+    if run == 0:
+        load_many(line, cols, run, fill, spare, row)
+        return
     width = row.shape[1]
+    low = min(cols[0], cols[width - 1])
+    convert(line[4 * low : 4 * (low + width)], spare)
     red, green, blue, alpha = row[0], row[1], row[2], row[3]
     if run == 1:
-        part = line[4 * cols[0] : 4 * (cols[0] + width)]
         for x in range(width):
-            red[x] = part[4 * x]
-            green[x] = part[4 * x + 1]
-            blue[x] = part[4 * x + 2]
-            alpha[x] = part[4 * x + 3]
-    elif run == -1:
-        part = line[4 * cols[width - 1] : 4 * (cols[0] + 1)]
+            red[x] = spare[4 * x]
+            green[x] = spare[4 * x + 1]
+            blue[x] = spare[4 * x + 2]
+            alpha[x] = spare[4 * x + 3]
+    else:
         last = np.uint64(width - 1)
         for x in range(width):
             at = last - np.uint64(x)
-            red[at] = part[4 * x]
-            green[at] = part[4 * x + 1]
-            blue[at] = part[4 * x + 2]
-            alpha[at] = part[4 * x + 3]
-    else:
-        load_many(line, cols, run, fill, row)
+            red[at] = spare[4 * x]
+            green[at] = spare[4 * x + 1]
+            blue[at] = spare[4 * x + 2]
+            alpha[at] = spare[4 * x + 3]
 
 
 @jitable
-def load_many(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
-    """Load a row of an image with any number of interleaved channels."""
+def convert(part: Any, spare: Any) -> None:
+    """Convert pixels to floats as they lie: that is vectorised for any dtype, and taking floats apart is too."""
+    for i in range(len(part)):
+        spare[i] = part[i]
+
+
+@jitable
+def load_many(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+    """Load a row of an image with any number of interleaved channels; arguments as of `load_1`."""
     channels, width = row.shape
     for c in range(channels):
         for x in range(width):
@@ -243,6 +261,28 @@ def store_planes(row: Any, image: Any, y: int) -> None:
         plane, line = row[c], image[c][y]
         for x in range(len(plane)):
             line[x] = plane[x]
+
+
+@jitable
+def scale_and_shift(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> None:
+    """Scale and shift each channel of a row: ``numbers`` has all the scales, then all the shifts."""
+    channels, width = row.shape
+    for c in range(channels):
+        plane = row[c]
+        scale, shift = row.dtype.type(numbers[c]), row.dtype.type(numbers[channels + c])
+        for x in range(width):
+            plane[x] = plane[x] * scale + shift
+
+
+@jitable
+def store_planes_scaled(row: Any, image: Any, y: int, numbers: Any) -> None:
+    """Do `scale_and_shift` and `store_planes` in one go."""
+    channels = row.shape[0]
+    for c in range(channels):
+        plane, line = row[c], image[c][y]
+        scale, shift = row.dtype.type(numbers[c]), row.dtype.type(numbers[channels + c])
+        for x in range(len(plane)):
+            line[x] = plane[x] * scale + shift
 
 
 @jitable

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from nogil_loader.kernels import pixels
 from nogil_loader.kernels.philox import fill_uniforms
-from nogil_loader.transforms.numbers import Offsets
+from nogil_loader.transforms.numbers import Offsets, steps, walk
 from nogil_loader.transforms.passes import Fork, Part, Pass, Whole
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Choice, Node, Step
@@ -210,16 +210,30 @@ class Writer:
         start, end = self._offsets.fills[id(part)]
         self._add(f"fill = numbers[{start}:{end}]")
         self._geometry(part, *size)
+        # What does not change from row to row is looked up before: a slice costs as much as some dozen pixels.
+        channels = part.source.channels
+        buffer = "row_pixels" if part.source.work.itemsize == 4 else "wide_row_pixels"
+        widths = {channels, *(step.target.channels for step in steps(part.points))}
+        for count in sorted(widths):
+            self._add(f"row_{count} = {buffer}[: {count} * len(cols)].reshape(({count}, len(cols)))")
+        self._add(f"spare = {buffer}[len({buffer}) // 2 :]")
+        for node in walk(part.points):
+            if isinstance(node, Step) and not node.arguments:
+                numbers, drawn = self._parameters(node)
+                self._add(f"numbers_{node.position}, drawn_{node.position} = {numbers}, {drawn}")
         with self._block("for y in range(len(rows)):"):
-            self._row(part.source, part.source.channels)
-            self._load(part, part.source.channels)
-            for each in part.points:
+            self._add(f"row = row_{channels}")
+            self._load(part, channels)
+            *points, last = part.points or (None,)
+            for each in points:
                 self._point(each)
-            self._store(part.target)
-
-    def _row(self, spec: Spec, channels: int) -> None:
-        buffer = "row_pixels" if spec.work.itemsize == 4 else "wide_row_pixels"
-        self._add(f"row = {buffer}[: {channels} * len(cols)].reshape(({channels}, len(cols)))")
+            if _is_stored_scaled(last, part.target):
+                scaled = ("row", "target", "y", f"numbers_{last.position}")
+                self._add(self._call(pixels.store_planes_scaled, *scaled))
+            else:
+                if last is not None:
+                    self._point(last)
+                self._store(part.target)
 
     def _geometry(self, part: Pass, height: str, width: str) -> None:
         if not part.geometry:
@@ -262,20 +276,23 @@ class Writer:
                 self._add(self._call(pixels.load_planes, "image", "rows[y]", "cols", "run", "fill", "row"))
             else:
                 load = _LOAD.get(channels, pixels.load_many)
-                self._add(self._call(load, "image[rows[y]].reshape(-1)", "cols", "run", "fill", "row"))
+                self._add(
+                    self._call(load, "image[rows[y]].reshape(-1)", "cols", "run", "fill", "spare", "row")
+                )
 
     def _point(self, node: Step | Choice) -> None:
         if isinstance(node, Step):
             before, after = node.source.channels, node.target.channels
             if after > before:
-                self._row(node.source, after)
+                self._add(f"row = row_{after}")
             self._seed(node)
             if node.arguments:
                 self._values(node)
             else:
-                self._add(self._call(node.function, "row", "y", *self._parameters(node), "rng"))
+                given = ("row", "y", f"numbers_{node.position}", f"drawn_{node.position}", "rng")
+                self._add(self._call(node.function, *given))
             if after < before:
-                self._row(node.source, after)
+                self._add(f"row = row_{after}")
             limits = node.target.limits()
             if limits is not None and not node.exact:
                 self._add(self._call(pixels.saturate, "row", *map(repr, limits)))
@@ -312,6 +329,11 @@ class Writer:
         else:
             store = _STORE.get(target.channels, pixels.store_many)
             self._add(self._call(store, "row", "target[y].reshape(-1)"))
+
+
+def _is_stored_scaled(node: Step | Choice | None, target: Spec) -> TypeGuard[Step]:
+    """Whether the last thing that happens to a row can be done while it is stored."""
+    return isinstance(node, Step) and node.function is pixels.scale_and_shift and target.layout == "CHW"
 
 
 def _word(node: Node) -> str:

@@ -78,7 +78,7 @@ class Scratch:
         steps: Rows of the parameters.
         parameters: float64 columns of the parameters.
         side: int64, the longest side of any image.
-        row: float32, one row of pixels.
+        row: float32, two rows of pixels.
         wide_row: float64, the same.
         work: float32, what a step asks for.
         marks: int64, what a step asks for.
@@ -104,7 +104,8 @@ class Scratch:
             points = [step.target for step in steps([*part.points])]
             channels = max(spec.channels for spec in [*specs, *points])
             size = part.source.work.itemsize
-            rows[size] = max(rows[size], channels * max(spec.width for spec in specs))
+            # A spare row beside each row.
+            rows[size] = max(rows[size], 2 * channels * max(spec.width for spec in specs))
         asked = [step.scratch(step.source) for step in steps(nodes)]
         return cls(
             uniforms=max((node.uniforms for node in every), default=0),

@@ -88,7 +88,9 @@ class Program:
             if fit.form not in self._kernels:
                 writer = self.source(fit)
                 kernel = load_kernel(writer.text, KERNEL, _signature(fit), writer.names, announce=announce)
-                self._kernels[fit.form] = None if kernel is None else kernel.function
+                # Loops over pixels in plain Python would take seconds for an image; numpy does the same.
+                use = kernel if kernel is not None and kernel.origin != "python" else None
+                self._kernels[fit.form] = None if use is None else use.function
 
     def is_ready(self, fit: Fit) -> bool:
         """Whether nothing has to be compiled for a spec."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.pixels import scale_and_shift
 from nogil_loader.transforms.arguments import as_numbers, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
@@ -65,16 +65,6 @@ def _per_channel(who: Normalize, name: str, values: Any, spec: Spec) -> tuple[fl
             f"give one value for each, or one for all"
         )
     return tuple(values) * (spec.channels if len(values) == 1 else 1)
-
-
-@jitable
-def scale_and_shift(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> None:
-    """Scale and shift each channel of a row: ``numbers`` has all the scales, then all the shifts."""
-    channels, width = row.shape
-    for c in range(channels):
-        scale, shift = row.dtype.type(numbers[c]), row.dtype.type(numbers[channels + c])
-        for x in range(width):
-            row[c, x] = row[c, x] * scale + shift
 
 
 def _scale_and_shift(values: npt.NDArray[Any], numbers: Any, drawn: Any, rng: Any) -> npt.NDArray[Any]:
