@@ -75,39 +75,39 @@ def even_levels(table: Any, pixels: int) -> None:
 
 @jitable
 def stretch(
-    image: Any, target: Any, stride: int, whole: bool, low: float, high: float, white: float, work: Any
+    image: Any, target: Any, stride: int, whole: bool, as_pillow: bool, white: float, work: Any
 ) -> None:
     """Stretch each channel linearly so that its least value becomes 0 and its greatest ``white``.
 
-    ``value * scale + offset``, for integers without the fraction, as Pillow's ``ImageOps.autocontrast``. NaN is
-    ignored when the least and greatest are sought. A channel of one value stays as it is.
+    ``(value - least) * scale``, for integers without the fraction. NaN is ignored when the least and greatest are
+    sought. A channel of one value stays as it is.
 
     Args:
         image: ``(planes, rows, length)``.
         target: The same; not the same memory.
         stride: Channels of a plane.
         whole: Whether they hold integers.
-        low: The target's smallest value, if so.
-        high: Its largest.
+        as_pillow: Whether to compute ``value * scale - least * scale``, as Pillow's ``ImageOps.autocontrast`` does
+            for uint8: it rounds differently, and is inexact where values are large and close together.
         white: Full intensity.
         work: Scratch, float64, ``(2 * length,)``.
     """
     planes, rows, length = image.shape
     first, second = work[:length], work[length : 2 * length]
-    least, most = np.float64(low), np.float64(high)
     for plane in range(planes):
         find_range(image[plane], first, second)
-        choose_scales(first, second, stride, white)
+        choose_scales(first, second, stride, as_pillow, white)
         for y in range(rows):
             line, new = image[plane, y], target[plane, y]
-            if whole:
+            if as_pillow:
                 for j in range(length):
-                    value = np.trunc(np.float64(line[j]) * first[j] + second[j])
-                    value = value if value > least else least
-                    new[j] = value if value < most else most
+                    new[j] = np.trunc(np.float64(line[j]) * second[j] - first[j])
+            elif whole:
+                for j in range(length):
+                    new[j] = np.trunc((np.float64(line[j]) - first[j]) * second[j])
             else:
                 for j in range(length):
-                    new[j] = np.float64(line[j]) * first[j] + second[j]
+                    new[j] = (np.float64(line[j]) - first[j]) * second[j]
 
 
 @jitable
@@ -125,16 +125,16 @@ def find_range(image: Any, least: Any, greatest: Any) -> None:
 
 
 @jitable
-def choose_scales(least: Any, greatest: Any, stride: int, white: float) -> None:
-    """Turn the least and greatest values of columns into the scale and offset of their channels."""
+def choose_scales(least: Any, greatest: Any, stride: int, as_pillow: bool, white: float) -> None:
+    """Turn the least and greatest values of columns into what `stretch` subtracts and multiplies with."""
     for c in range(stride):
         low, high = least[c], greatest[c]
         for j in range(c, len(least), stride):
             low, high = min(low, least[j]), max(high, greatest[j])
-        scale, offset = 1.0, 0.0
+        shift, scale = 0.0, 1.0
         if low < high:
             scale = white / (high - low)
-            offset = -low * scale
+            shift = low * scale if as_pillow else low
         for j in range(c, len(least), stride):
-            least[j] = scale
-            greatest[j] = offset
+            least[j] = shift
+            greatest[j] = scale

@@ -52,8 +52,9 @@ class Equalize(Operation):
 class AutoContrast(Operation):
     """Each channel stretched so that its darkest pixel becomes 0 and its brightest full intensity.
 
-    As by Pillow's ``ImageOps.autocontrast`` (integers lose their fraction) and torchvision. A channel of one value
-    stays as it is. Of float images, full intensity is 1.0; NaN stays NaN and counts neither as dark nor as bright.
+    Bit by bit Pillow's ``ImageOps.autocontrast`` for uint8; other integers lose their fraction too. A channel of
+    one value stays as it is. Of float images, full intensity is 1.0; NaN stays NaN and counts neither as dark nor
+    as bright. Computed in float64.
     """
 
     def step(self, spec: Spec) -> Step:
@@ -70,7 +71,7 @@ class AutoContrast(Operation):
             reference=_stretch,
             source=spec,
             target=spec,
-            numbers=(*whole_numbers(self, spec), spec.white),
+            numbers=(*whole_numbers(self, spec), spec.dtype == np.uint8, spec.white),
             scratch=_scales,
         )
 
@@ -104,9 +105,8 @@ def stretch_image(
         as_planes(target, planes, rows),
         stride,
         numbers[3] != 0.0,
-        numbers[4],
-        numbers[5],
-        numbers[6],
+        numbers[6] != 0.0,
+        numbers[7],
         as_wide(work),
     )
 
@@ -142,14 +142,12 @@ def _equalize(array: npt.NDArray[Any], numbers: Any, drawn: Any, rng: Any) -> np
 
 def _stretch(array: npt.NDArray[Any], numbers: Any, drawn: Any, rng: Any) -> npt.NDArray[Any]:
     values = _channels(array, numbers).astype(np.float64)
-    white = numbers[6]
     with np.errstate(all="ignore"):  # pixels may be infinite
         low = np.fmin.reduce(values, axis=1, keepdims=True)
         high = np.fmax.reduce(values, axis=1, keepdims=True)
         differs = low < high
-        scale = np.where(differs, white / (high - low), 1.0)
-        offset = np.where(differs, -low * scale, 0.0)
-        values = values * scale + offset
-        if numbers[3]:
-            values = np.clip(np.trunc(values), numbers[4], numbers[5])
+        scale = np.where(differs, numbers[7] / (high - low), 1.0)
+        low = np.where(differs, low, 0.0)
+        values = values * scale - low * scale if numbers[6] else (values - low) * scale
+        values = np.trunc(values) if numbers[3] else values
         return _whole(values, array, numbers)
