@@ -49,7 +49,7 @@ def explain_failure(
     """
     callers = {id(each): value for value in functions.values() for each in _reachable([value])}
     users = list(_reachable(functions.values()))
-    lines = _LITERAL.sub(r"\1", _COLOURS.sub("", str(error))).splitlines()
+    lines = _lines(error)
     place, reason = _find(error, lines, users)
     if place is None:
         place = _in_kernel(lines, functions, kernel)
@@ -71,12 +71,28 @@ def _find(error: BaseException, lines: list[str], users: list[FunctionType]) -> 
     for number, line in enumerate(lines):
         if (place := _place_in(line, users)) is not None:
             return place, _reason(lines, number)
-    innermost = max((at for at, line in enumerate(lines) if "Failed in " in line), default=-1)
+    innermost = _innermost(lines)
     if innermost < 0:  # an error of numba's own: its frames tell what it was working on
-        return _in_traceback(error.__traceback__, users), describe_exception(error)
+        return _in_traceback(error.__traceback__, users), summarise(error)
     # Without a place there is the call: reported around an error of a plain function, behind one of a dispatcher.
     called = _called(lines[innermost + 2 :: -1], users) or _called(lines[innermost:], users)
-    return called, _condense(lines[innermost:])
+    return called, summarise(error)
+
+
+def summarise(error: BaseException) -> str:
+    """Return the essence of what numba raised, in one line."""
+    lines = _lines(error)
+    innermost = _innermost(lines)
+    return describe_exception(error) if innermost < 0 else _condense(lines[innermost:])
+
+
+def _lines(error: BaseException) -> list[str]:
+    return _LITERAL.sub(r"\1", _COLOURS.sub("", str(error))).splitlines()
+
+
+def _innermost(lines: list[str]) -> int:
+    """The line where the report of the innermost failure begins, -1 if there is none."""
+    return max((at for at, line in enumerate(lines) if "Failed in " in line), default=-1)
 
 
 def _reachable(values: Iterable[Any], seen: set[int] | None = None) -> Iterator[FunctionType]:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import linecache
 import sys
 import time
@@ -21,7 +22,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Literal
 
 from nogil_loader.kernels.cache import Entry
-from nogil_loader.kernels.explain import explain_failure
+from nogil_loader.kernels.explain import explain_failure, summarise
 from nogil_loader.kernels.fingerprint import fingerprint
 from nogil_loader.kernels.snapshot import Snapshot, is_users
 from nogil_loader.kernels.toolchain import (
@@ -89,7 +90,7 @@ def load_kernel(
     began = time.perf_counter()
     numba = load_numba()
     if numba is None or is_disabled(numba):
-        module = _execute(source, f"{__name__}_{name}", f"<kernel {name}>", names)
+        module = _execute(source, f"{__name__}_{name}", None, names)
         return GeneratedKernel(name, vars(module)[name], "python", time.perf_counter() - began, None)
     with compiling:
         types = signature(numba.types)
@@ -116,9 +117,7 @@ def _load(
 ) -> GeneratedKernel | None:
     name = wanted.name
     file = _write_source(wanted)
-    module = _execute(
-        wanted.source, f"{__name__}_{wanted.key}", str(file or f"<kernel {name}>"), wanted.names
-    )
+    module = _execute(wanted.source, f"{__name__}_{wanted.key}", file, wanted.names)
     sys.modules[module.__name__] = module  # machine code on disk belongs to a module that can be imported
     python: FunctionType = vars(module)[name]
 
@@ -133,7 +132,9 @@ def _load(
         users = {each: value for each, value in wanted.names.items() if is_users(value)}
         if (told := explain_failure(error, users, python)) is not None:
             raise told from error
-        logger.warning("kernel %s cannot be compiled, numpy does its work, slower: %r", name, error)
+        logger.warning(
+            "kernel %s cannot be compiled, numpy does its work, slower: %s", name, summarise(error)
+        )
         return None
     took = time.perf_counter() - began
     if found:
@@ -152,11 +153,12 @@ def _write_source(wanted: _Wanted) -> Path | None:
     return None
 
 
-def _execute(source: str, module_name: str, file: str, names: Mapping[str, Any]) -> ModuleType:
+def _execute(source: str, module_name: str, file: Path | None, names: Mapping[str, Any]) -> ModuleType:
     module = ModuleType(module_name)
-    module.__file__ = file
-    vars(module).update(names)
-    exec(compile(source, file, "exec"), vars(module))
-    if file.startswith("<"):  # shown in tracebacks nonetheless
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    place = str(file)
+    if file is None:  # tracebacks show the source nonetheless
+        place = f"<{module_name} {hashlib.blake2b(source.encode(), digest_size=4).hexdigest()}>"
+        linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
+    vars(module).update(names, __file__=place)
+    exec(compile(source, place, "exec"), vars(module))
     return module
