@@ -30,8 +30,9 @@ class Offsets:
         for node in walk(nodes):
             offsets.starts[node.position] = offsets._append(node.numbers)
         for part in passes(parts):
-            channels = part.source.channels
-            fill = part.fill if len(part.fill) > 1 else part.fill * channels
+            fill = part.fill or (0.0,)
+            if len(fill) == 1:
+                fill *= part.source.channels
             offsets.fills[id(part)] = offsets._append(fill)
         return offsets
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Choice, Node, Step
@@ -21,14 +21,14 @@ class Pass:
         target: The image that is written.
         geometry: Index steps, or a resize with index steps behind it, or one affine step; () to copy pixels.
         points: What happens to each row after that.
-        fill: Pixel value outside the source.
+        fill: Pixel value outside the source; None if no pixel is outside.
     """
 
     source: Spec
     target: Spec
     geometry: tuple[Step, ...] = ()
     points: tuple[Point, ...] = ()
-    fill: tuple[float, ...] = (0.0,)
+    fill: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,8 @@ def _join(current: Pass, node: Node) -> Pass | None:
         case "point" if node.source.work == current.source.work:
             return _with(current, node.target, points=(*current.points, node))
         case "index" if _can_move(current, node):
-            return _with(current, node.target, geometry=(*current.geometry, node))
+            moved = _with(current, node.target, geometry=(*current.geometry, node))
+            return moved if node.fill is None else replace(moved, fill=node.fill)
     return None
 
 
@@ -143,7 +144,7 @@ def _can_move(current: Pass, step: Step) -> bool:
         bool(current.geometry)
         and not current.points
         and current.geometry[0].kind != "affine"
-        and step.fill == current.fill
+        and (step.fill is None or current.fill is None or step.fill == current.fill)
         and step.source.work == current.source.work
     )
 

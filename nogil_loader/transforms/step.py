@@ -75,7 +75,7 @@ class Step:
         uniforms: How many random numbers ``draw`` takes.
         parameters: Names of what ``draw`` writes, in order.
         exact: The result needs no rounding when pixels are integers.
-        fill: Pixel value outside the source, one per channel or one for all.
+        fill: Pixel value outside the source, one per channel or one for all; None if no pixel is ever outside.
         taps: For ``resize`` and ``affine``.
         scratch: From the source's spec to the lengths of ``work`` and ``table``.
         position: The step's number in its chain, which keys its random numbers.
@@ -94,7 +94,7 @@ class Step:
     uniforms: int = 0
     parameters: tuple[str, ...] = ()
     exact: bool = False
-    fill: tuple[float, ...] = (0.0,)
+    fill: tuple[float, ...] | None = None
     taps: Taps = "nearest"
     scratch: Callable[[Spec], tuple[int, int]] = no_scratch
     position: int = -1
