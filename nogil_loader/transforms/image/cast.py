@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.colour import scale
 from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.pixels import scale_and_shift
 from nogil_loader.transforms.arguments import settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
@@ -107,18 +107,12 @@ class ToFloat(Operation):
         return Step(
             name=repr(self),
             kind="point",
-            function=to_unit,
+            function=scale_and_shift,
             reference=_to_unit,
             source=spec,
             target=spec.with_dtype(np.float32),
-            numbers=(1.0 / spec.white,),
+            numbers=(*[1.0 / spec.white] * spec.channels, *[0.0] * spec.channels),
         )
-
-
-@jitable
-def to_unit(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> None:
-    """Multiply by ``numbers[0]``."""
-    scale(row, numbers[0])
 
 
 def _to_unit(values: npt.NDArray[Any], numbers: Any, drawn: Any, rng: Any) -> npt.NDArray[Any]:
