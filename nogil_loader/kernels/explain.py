@@ -6,7 +6,7 @@ import linecache
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
@@ -108,18 +108,19 @@ def _reachable(values: Iterable[Any], seen: set[int] | None = None) -> Iterator[
 def _place_in(line: str, users: list[FunctionType]) -> _Place | None:
     """The place that a line of numba's message names, if it lies in a user's function."""
     match = _PLACE.search(line)
-    if match is None:
-        return None
-    file, number = match[1] or match[3], int(match[2] or match[4])
+    return match and _place_at(match[1] or match[3], int(match[2] or match[4]), users)
+
+
+def _place_at(file: str, line: int, users: list[FunctionType]) -> _Place | None:
     around = []
     for each in users:
         first, last = _lines_of(each.__code__)
-        if first <= number <= last and os.path.abspath(file) == os.path.abspath(each.__code__.co_filename):
+        if first <= line <= last and os.path.abspath(file) == os.path.abspath(each.__code__.co_filename):
             around.append((last - first, each))
     if not around:
         return None
-    function = min(around, key=lambda found: found[0])[1]
-    return _Place(function, function.__code__.co_filename, number)
+    start = _start_of(min(around, key=lambda found: found[0])[1])
+    return start if line < start.line else replace(start, line=line)
 
 
 def _called(lines: list[str], users: list[FunctionType]) -> _Place | None:
@@ -133,15 +134,20 @@ def _called(lines: list[str], users: list[FunctionType]) -> _Place | None:
 
 
 def _in_traceback(trace: TracebackType | None, users: list[FunctionType]) -> _Place | None:
-    """The user's function that numba's own frames were working on, the innermost."""
+    """The user's function, and the line of it, that numba's own frames were working on, the innermost."""
     codes = {id(each.__code__): each for each in users}
     found = None
     while trace is not None:
         for value in trace.tb_frame.f_locals.values():
             if isinstance(value, FunctionType) and id(value.__code__) in codes:
-                found = codes[id(value.__code__)]
+                found = _start_of(codes[id(value.__code__)])
+            elif (
+                found is not None and type(value).__module__ == "numba.core.ir"
+            ):  # an instruction knows its place
+                place = getattr(value, "loc", None)
+                found = _place_at(getattr(place, "filename", ""), getattr(place, "line", 0), users) or found
         trace = trace.tb_next
-    return None if found is None else _start_of(found)
+    return found
 
 
 def _in_kernel(lines: list[str], functions: Mapping[str, Any], kernel: FunctionType | None) -> _Place | None:
@@ -158,7 +164,12 @@ def _in_kernel(lines: list[str], functions: Mapping[str, Any], kernel: FunctionT
 
 
 def _start_of(function: FunctionType) -> _Place:
-    return _Place(function, function.__code__.co_filename, function.__code__.co_firstlineno)
+    code = function.__code__
+    first, last = _lines_of(code)
+    for line in range(first, last + 1):  # decorators come first
+        if linecache.getline(code.co_filename, line).lstrip().startswith(("def ", "async def ")):
+            return _Place(function, code.co_filename, line)
+    return _Place(function, code.co_filename, first)
 
 
 def _lines_of(code: CodeType) -> tuple[int, int]:

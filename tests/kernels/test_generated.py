@@ -19,6 +19,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.extending import register_jitable
 
 from nogil_loader.kernels import generated
 from nogil_loader.kernels.cache import Entry
@@ -239,6 +240,7 @@ def unsupported_statement(x: Any) -> Any:
 
 
 def unsupported_type(x: Any) -> Any:
+    x = x + 1
     return np.float16(x) * np.float16(2)
 
 
@@ -253,6 +255,7 @@ def missing_name(x: Any) -> Any:
     return nowhere(x)  # type: ignore[name-defined] # noqa: F821
 
 
+@register_jitable  # numba shows the line of a decorator
 def one_too_many(x: Any, y: Any) -> Any:
     return x + y
 
@@ -274,10 +277,10 @@ FAILURES = {
     ),
     unsupported_operation: (1, "no implementation of add(float32, a)"),
     unsupported_statement: (1, "Use of unsupported opcode (IMPORT_NAME) found"),
-    unsupported_type: (0, "NotImplementedError: float16"),
+    unsupported_type: (2, "NotImplementedError: float16"),
     different_types: (4, "Cannot unify "),
     missing_name: (0, "NameError: name 'nowhere' is not defined"),
-    one_too_many: (0, "missing a required argument: 'y'"),
+    one_too_many: (1, "missing a required argument: 'y'"),
     a_pair: (0, "what it returns cannot be used, no implementation of setitem("),
 }
 
