@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from nogil_loader.kernels.fingerprint import fingerprint
 from nogil_loader.kernels.toolchain import (
+    Compiled,
     compile_function,
     compiling,
     find_entry,
@@ -37,17 +38,20 @@ class Kernel:
     Args:
         python: The function. It runs as it is where numba cannot be had.
         arguments: What it takes, in order.
+
+    Attributes:
+        compiled: What has become of it; None before its first call.
     """
 
     def __init__(self, python: Callable[..., None], arguments: tuple[Argument, ...]) -> None:
         self.python = python
         self.name = python.__name__
         self._arguments = arguments
-        self._ready: Callable[..., None] | None = None
+        self.compiled: Compiled | None = None
 
     def __call__(self, *args: Any) -> None:
         """Run the kernel on arrays and numbers as declared."""
-        (self._ready or self.compile())(*args)
+        (self.compiled.function if self.compiled is not None else self.compile())(*args)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self._arguments)})>"
@@ -55,14 +59,15 @@ class Kernel:
     @property
     def compiled_signatures(self) -> int:
         """How many machine code variants exist: 0 or 1."""
-        return len(getattr(self._ready, "signatures", ()))
+        return 0 if self.compiled is None else len(getattr(self.compiled.function, "signatures", ()))
 
     def compile(self) -> Callable[..., None]:
         """Compile the kernel, or load it from the cache on disk, unless that has been done."""
         with compiling:
-            if self._ready is None:
-                self._ready = _compile(self.python, self._arguments)
-            return self._ready
+            if self.compiled is None:
+                self.compiled = _compile(self.python, self._arguments)
+            function: Callable[..., None] = self.compiled.function
+            return function
 
 
 def kernel(*arguments: Argument) -> Callable[[Callable[..., None]], Kernel]:
@@ -90,7 +95,7 @@ def warm_up(kernels: Iterable[Kernel] | None = None) -> float:
         Seconds that it took.
     """
     began = time.perf_counter()
-    wanted = [k for k in (_registry if kernels is None else kernels) if k._ready is None]
+    wanted = [k for k in (_registry if kernels is None else kernels) if k.compiled is None]
     for each in wanted:
         each.compile()
     took = time.perf_counter() - began
@@ -99,20 +104,19 @@ def warm_up(kernels: Iterable[Kernel] | None = None) -> float:
     return took
 
 
-def _compile(python: Callable[..., None], arguments: tuple[Argument, ...]) -> Callable[..., None]:
+def _compile(python: Callable[..., None], arguments: tuple[Argument, ...]) -> Compiled:
     numba = load_numba()
     if numba is None or is_disabled(numba):
-        return python
+        return Compiled(python, "python")
     signature = numba.void(*(_numba_type(numba.types, argument) for argument in arguments))
     depends = fingerprint(python)
     key = make_key(numba, python.__name__, str(signature), depends.digest)
     entry = find_entry(python.__name__, key, depends.opaque)
     try:
-        compiled: Callable[..., None] = compile_function(numba, python, signature, entry)[0]
+        return compile_function(numba, python, signature, entry)
     except Exception as failure:  # noqa: BLE001 - a platform that cannot compile still has to load data
         logger.warning("kernel %s runs as plain Python, much slower: %r", python.__name__, failure)
-        return python
-    return compiled
+        return Compiled(python, "python", None, repr(failure))
 
 
 def _numba_type(types: Any, argument: Argument) -> Any:

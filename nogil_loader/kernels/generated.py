@@ -49,13 +49,17 @@ class GeneratedKernel:
         origin: Whether this process has compiled it, has loaded it from disk, or runs it as plain Python.
         seconds: What that took.
         file: Where its source stands; None if it could not be written.
+        code: Where its machine code stands; None if nowhere.
+        reason: Why there is none.
     """
 
     name: str
     function: Callable[..., Any]
     origin: Literal["compiled", "disk", "python"]
     seconds: float
-    file: Path | None
+    file: Path | None = None
+    code: Path | None = None
+    reason: str = ""
 
     def __call__(self, *args: Any) -> Any:
         """Call the function."""
@@ -91,7 +95,7 @@ def load_kernel(
     numba = load_numba()
     if numba is None or is_disabled(numba):
         module = _execute(source, f"{__name__}_{name}", None, names)
-        return GeneratedKernel(name, vars(module)[name], "python", time.perf_counter() - began, None)
+        return GeneratedKernel(name, vars(module)[name], "python", time.perf_counter() - began)
     with compiling:
         types = signature(numba.types)
         depends = fingerprint(dict(sorted(names.items())))
@@ -127,7 +131,7 @@ def _load(
         vars(module).update(Snapshot(numba, module.__name__).take(wanted.names))
 
     try:
-        function, found = compile_function(numba, python, wanted.signature, wanted.entry, prepare)
+        compiled = compile_function(numba, python, wanted.signature, wanted.entry, prepare)
     except Exception as error:
         users = {each: value for each, value in wanted.names.items() if is_users(value)}
         if (told := explain_failure(error, users, python)) is not None:
@@ -137,11 +141,18 @@ def _load(
         )
         return None
     took = time.perf_counter() - began
-    if found:
+    if compiled.origin == "disk":
         logger.debug("loaded kernel %s in %.2f s", name, took)
     else:
         logger.info("compiled kernel %s in %.1f s", name, took)
-    return GeneratedKernel(name, function, "disk" if found else "compiled", took, file)
+    return GeneratedKernel(
+        name, compiled.function, compiled.origin, took, file, compiled.code, compiled.reason
+    )
+
+
+def loaded_kernels() -> list[GeneratedKernel]:
+    """Return the kernels that this process has, in the order of their first use."""
+    return [each for each in _loaded.values() if each is not None]
 
 
 def _write_source(wanted: _Wanted) -> Path | None:

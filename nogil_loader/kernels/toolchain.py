@@ -13,7 +13,9 @@ import platform
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -44,6 +46,23 @@ _OVERLOADS = ("nogil_loader.kernels.intrinsics", "nogil_loader.kernels.vectors")
 _numba: Any = None
 _unavailable = False
 _told: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A function ready to be called, and where its machine code is.
+
+    Attributes:
+        function: The function.
+        origin: Whether this process has compiled it, has found it on disk, or runs it as plain Python.
+        code: The file of its machine code, None if there is none.
+        reason: Why there is none.
+    """
+
+    function: Any
+    origin: Literal["compiled", "disk", "python"]
+    code: Path | None = None
+    reason: str = ""
 
 
 def load_numba() -> Any:
@@ -103,8 +122,8 @@ def compile_function(
     signature: Any,
     entry: Entry | str,
     prepare: Callable[[], None] = lambda: None,
-) -> tuple[Any, bool]:
-    """Return a function compiled for a signature, and whether it was found in the cache.
+) -> Compiled:
+    """Return a function compiled for a signature, or loaded from the cache.
 
     Args:
         numba: The module.
@@ -122,22 +141,22 @@ def compile_function(
         jit.introduce(numba)
         prepare()
 
-    found = False
     try:
         from nogil_loader.kernels.stored import Stored
     except ImportError as failure:  # a release of numba that is arranged otherwise
-        _tell_uncached(python.__name__, repr(failure))
         introduce()
         dispatcher.compile(signature)
+        compiled = Compiled(dispatcher, "compiled", None, repr(failure))
+        _tell_uncached(python.__name__, compiled.reason)
     else:
         # numba's own cache needs a source file that stays as it is, and loads whatever its files contain.
         dispatcher._cache = cache = Stored(
             entry, introduce, lambda reason: _tell_uncached(python.__name__, reason)
         )
         dispatcher.compile(signature)
-        found = cache.found
+        compiled = Compiled(dispatcher, "disk" if cache.found else "compiled", cache.file, cache.reason)
     dispatcher.disable_compile()
-    return dispatcher, found
+    return compiled
 
 
 def _tell_uncached(name: str, reason: str) -> None:

@@ -191,6 +191,8 @@ def test_a_kernel_is_compiled_without_cache_where_nothing_can_be_written(
         with caplog.at_level(logging.INFO, "nogil_loader.kernels"):
             set_first(out, 3)
         assert (out[0], set_first.compiled_signatures) == (3, 1)
+        assert set_first.compiled is not None
+        assert set_first.compiled.reason
         (record,) = caplog.records
         assert record.getMessage().startswith(
             "kernel set_first is compiled in memory and not cached on disk: "

@@ -106,6 +106,8 @@ def test_a_kernel_is_compiled_announced_and_remembered(folder: Path, told: Calla
     assert kernels[0].file is not None
     assert kernels[0].file.parent == folder
     assert kernels[0].file.read_text() == SOURCE
+    assert kernels[0].code == kernels[0].file.with_suffix(".kernel")
+    assert generated.loaded_kernels() == kernels[:1]
 
 
 def test_a_kernel_takes_read_only_arrays_and_refuses_other_types() -> None:
@@ -377,7 +379,10 @@ def test_what_has_no_fingerprint_is_compiled_in_memory_with_one_line(
     folder: Path, told: Callable[[], list[str]]
 ) -> None:
     user = define("def f(x): return other(x)", other=numba.vectorize(lambda x: x * 3))
-    assert run(load(user), 2) == [6]
+    kernel = load(user)
+    assert run(kernel, 2) == [6]
+    assert (kernel.origin, kernel.file, kernel.code) == ("compiled", None, None)
+    assert kernel.reason == "it depends on other in f (numba.np.ufunc.dufunc.DUFunc)"
     load(user)
     assert not folder.exists()
     assert told() == [
