@@ -204,6 +204,24 @@ def load_plane_columns(image: Any, at_col: int, rows: Any, fill: Any, row: Any) 
 
 
 @jitable
+def load_scattered(flat: Any, places: Any, steps: tuple[int, int, int], fill: Any, row: Any) -> None:
+    """Load pixels from anywhere in an image.
+
+    Args:
+        flat: The source, flat.
+        places: For each pixel of the row its number in the source, row by row, -1 for the fill.
+        steps: From one source row, source column and channel to the next one in ``flat``.
+        fill: Pixel value outside the source.
+        row: ``(C, W)``, is written.
+    """
+    right, deep = steps[1], steps[2]
+    for x in range(row.shape[1]):
+        at = places[x]
+        for c in range(row.shape[0]):
+            row[c, x] = fill[c] if at < 0 else flat[np.uint64(at * right + c * deep)]
+
+
+@jitable
 def saturate(row: Any, low: float, high: float) -> None:
     """Round to the nearest integer, ties to even, and clip; NaN becomes 0."""
     least, most, zero = row.dtype.type(low), row.dtype.type(high), row.dtype.type(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nogil_loader.kernels.resample import line_length
+from nogil_loader.kernels.taps import taps_needed
+from nogil_loader.kernels.warp import CORNERS
 from nogil_loader.transforms.numbers import Offsets, passes, steps, walk
-from nogil_loader.transforms.passes import Part, plan_buffers, plan_parts
+from nogil_loader.transforms.passes import Part, Pass, plan_buffers, plan_parts
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Choice, Node, Step
 from nogil_loader.transforms.transform import Transform
@@ -27,7 +30,8 @@ class Fit:
         nodes: The steps.
         parts: The same, grouped into sweeps.
         offsets: The constants, and where each step's are.
-        sizes: int64 ``(steps, 4)``: the first two lengths of what comes into each step and of what goes out.
+        sizes: int64 ``(steps, 6)``: the first two lengths of what comes into each step and of what goes out, and
+            the most taps that a resize has for rows and columns.
         buffers: The arrays between the parts.
         scratch: Lengths of the kernel's scratch arrays.
         form: What the kernel's source depends on: equal for arrays that can share a kernel.
@@ -54,7 +58,7 @@ class Fit:
         lowered = transform.lower(spec, count())
         parts = plan_parts(lowered.nodes)
         offsets = Offsets.of(lowered.nodes, parts)
-        sizes = [(*_lengths(_source(node)), *_lengths(_target(node))) for node in _in_order(lowered.nodes)]
+        sizes = [_sizes(node) for node in sorted(walk(lowered.nodes), key=lambda node: node.position)]
         return cls(
             source=spec,
             target=lowered.spec,
@@ -62,7 +66,7 @@ class Fit:
             parts=parts,
             offsets=offsets,
             numbers=np.asarray(offsets.values, np.float64),
-            sizes=np.asarray(sizes, np.int64).reshape(-1, 4),
+            sizes=np.asarray(sizes, np.int64).reshape(-1, 6),
             buffers=plan_buffers(parts),
             scratch=Scratch.of(lowered.nodes, parts),
             form=(_form_of_spec(spec), *map(_form_of_node, lowered.nodes)),
@@ -80,7 +84,8 @@ class Scratch:
         side: int64, the longest side of any image.
         row: float32, two rows of pixels.
         wide_row: float64, the same.
-        work: float32, what a step asks for.
+        work: float32, what a step or a sweep asks for.
+        wide_work: float64, what a sweep asks for.
         marks: int64, what a step asks for.
     """
 
@@ -91,13 +96,14 @@ class Scratch:
     row: int
     wide_row: int
     work: int
+    wide_work: int
     marks: int
 
     @classmethod
     def of(cls, nodes: Sequence[Node], parts: Sequence[Part]) -> Scratch:
         """Return what is enough for these steps."""
         every = list(walk(nodes))
-        side, rows = 1, {4: 0, 8: 0}
+        side, rows, works = 1, {4: 0, 8: 0}, {4: 0, 8: 0}
         for part in passes(parts):
             specs = [part.source, part.target, *(step.target for step in part.geometry)]
             side = max(side, *(max(spec.height, spec.width) for spec in specs))
@@ -106,6 +112,7 @@ class Scratch:
             size = part.source.work.itemsize
             # A spare row beside each row.
             rows[size] = max(rows[size], 2 * channels * max(spec.width for spec in specs))
+            works[size] = max(works[size], _weights(part))
         asked = [step.scratch(step.source) for step in steps(nodes)]
         return cls(
             uniforms=max((node.uniforms for node in every), default=0),
@@ -114,22 +121,40 @@ class Scratch:
             side=side,
             row=rows[4],
             wide_row=rows[8],
-            work=max((work for work, _ in asked), default=0),
+            work=max(works[4], *(work for work, _ in asked), 0),
+            wide_work=works[8],
             marks=max((marks for _, marks in asked), default=0),
         )
 
 
-def _in_order(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Iterate over all steps and choices by position, which has no gaps."""
-    return iter(sorted(walk(nodes), key=lambda node: node.position))
+def _sizes(node: Node) -> tuple[int, ...]:
+    if isinstance(node, Choice):
+        return (*_lengths(node.spec), *_lengths(node.spec), 1, 1)
+    return (*_lengths(node.source), *_lengths(node.target), *_most_taps(node))
 
 
-def _source(node: Node) -> Spec:
-    return node.spec if isinstance(node, Choice) else node.source
+def _most_taps(step: Step) -> tuple[int, int]:
+    if step.kind != "resize":
+        return 1, 1
+    return (
+        taps_needed(step.taps, step.source.height, step.target.height),
+        taps_needed(step.taps, step.source.width, step.target.width),
+    )
 
 
-def _target(node: Node) -> Spec:
-    return node.spec if isinstance(node, Choice) else node.target
+def _weights(part: Pass) -> int:
+    """Return how many weights and blended pixels a sweep keeps."""
+    if not part.geometry or part.geometry[0].taps == "nearest":
+        return 0
+    step = part.geometry[0]
+    if step.kind == "affine":
+        return CORNERS * step.target.width
+    rows, columns = _most_taps(step)
+    return (
+        rows * step.target.height
+        + columns * (step.target.width + part.target.width)
+        + line_length(step.source.width, step.source.channels)
+    )
 
 
 def _parameters(node: Node) -> int:

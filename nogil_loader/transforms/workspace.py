@@ -38,10 +38,12 @@ class Workspace(threading.local):
             self._take("uniforms", (need.uniforms,), _FLOAT64),
             self._take("drawn", (need.steps, need.parameters), _FLOAT64),
             self._take("rng", (4,), np.dtype(np.uint64)),
-            self._take("tables", (6, need.side), _INT64),
+            self._take("tables", (9, need.side), _INT64),
+            self._take("box", (6,), _FLOAT64),
             self._take("row", (need.row,), _FLOAT32),
             self._take("wide row", (need.wide_row,), _FLOAT64),
             self._take("work", (need.work,), _FLOAT32),
+            self._take("wide work", (need.wide_work,), _FLOAT64),
             self._take("marks", (need.marks,), _INT64),
             *(self._take(at, spec.shape, stored(spec.dtype)) for at, spec in enumerate(fit.buffers)),
         )
