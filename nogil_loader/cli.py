@@ -1,4 +1,4 @@
-"""The command line: ``nogil-loader demo`` and ``doctor``, also as ``python -m nogil_loader demo``."""
+"""The command line: ``nogil-loader demo``, ``doctor``, ``preview``, ``warmup``; or ``python -m nogil_loader``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from nogil_loader.checks import as_count
 from nogil_loader.demo import ACTS, Demo, PlantedDeath, run_demo
 from nogil_loader.doctor import PARTS, as_json, as_text, examine
 from nogil_loader.options import MAX_SEED
+from nogil_loader.preview import Preview, run_preview
+from nogil_loader.targets import Target, TargetError
+from nogil_loader.warmup import Warmup, run_warmup
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -30,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     try:
         return run()
+    except TargetError as error:
+        print(f"{error.trace}nogil-loader: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
 
@@ -42,6 +51,8 @@ def _make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_doctor(commands)
+    _add_preview(commands)
+    _add_warmup(commands)
     return parser
 
 
@@ -121,6 +132,71 @@ def _add_doctor(commands: _Commands) -> None:
     doctor.set_defaults(prepare=_prepare_doctor)
 
 
+def _add_preview(commands: _Commands) -> None:
+    preview = commands.add_parser(
+        "preview",
+        help="draw what a transform makes of images",
+        description="Draw a contact sheet: images beside what a transform makes of them in one epoch after "
+        "another, with what was drawn for each. Needs Pillow: pip install 'nogil_loader[preview]'.",
+    )
+    preview.add_argument(
+        "target", metavar="TARGET", help="module:name or path.py:name of a transform, or of what returns one"
+    )
+    preview.add_argument(
+        "images",
+        nargs="*",
+        type=Path,
+        metavar="IMAGE",
+        help="files that Pillow reads, .npy files, and folders, of which some are shown (default: a painted one)",
+    )
+    preview.add_argument(
+        "--out",
+        type=Path,
+        default=Path("preview.png"),
+        metavar="FILE",
+        help="where to write the sheet (default: %(default)s)",
+    )
+    preview.add_argument(
+        "--seed", type=_count(0, MAX_SEED), default=0, metavar="N", help="of the loader (default: 0)"
+    )
+    preview.add_argument("--epoch", type=_count(0), default=0, metavar="N", help="the first one (default: 0)")
+    preview.add_argument(
+        "--count", type=_count(1, 20), default=5, metavar="N", help="epochs for each image (default: 5)"
+    )
+    preview.set_defaults(prepare=_prepare_preview)
+
+
+def _add_warmup(commands: _Commands) -> None:
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile before a program runs, as when a container image is built",
+        description="Fill the cache of compiled kernels, so that the program does not wait for them. A loader is "
+        "asked for its first batch. A script runs as __main__ until a loader has loaded its first batch, and is "
+        "ended there by SystemExit. The exit code is 0 if everything is in the cache afterwards.",
+    )
+    warmup.add_argument(
+        "target",
+        metavar="TARGET",
+        help="module:name or path.py:name of a loader, of a transform, of a list of these, or of a function "
+        "without arguments that returns such; or path.py, a script",
+    )
+    warmup.add_argument(
+        "arguments", nargs="*", metavar="ARGUMENT", help="for a script; those with a dash go behind --"
+    )
+    warmup.add_argument(
+        "--shape",
+        type=_shape,
+        action="append",
+        default=[],
+        metavar="N,N,N",
+        help="of the arrays that a transform will be given, can be repeated (default: 256,256,3)",
+    )
+    warmup.add_argument(
+        "--dtype", type=_dtype, default="uint8", metavar="DTYPE", help="of these (default: uint8)"
+    )
+    warmup.set_defaults(prepare=_prepare_warmup)
+
+
 def _prepare_demo(options: argparse.Namespace) -> Callable[[], int]:
     demo = _read_demo(options)
     return lambda: run_demo(demo, sys.stdout)
@@ -134,6 +210,19 @@ def _prepare_doctor(options: argparse.Namespace) -> Callable[[], int]:
         return 0
 
     return run
+
+
+def _prepare_preview(options: argparse.Namespace) -> Callable[[], int]:
+    preview = Preview(
+        Target.parse(options.target), options.images, options.out, options.seed, options.epoch, options.count
+    )
+    return lambda: run_preview(preview, sys.stdout)
+
+
+def _prepare_warmup(options: argparse.Namespace) -> Callable[[], int]:
+    target = Target.parse(options.target, script=True)
+    warmup = Warmup(target, options.shape, options.dtype, options.arguments)
+    return lambda: run_warmup(warmup, sys.stdout)
 
 
 def _read_demo(options: argparse.Namespace) -> Demo:
@@ -164,6 +253,17 @@ def _count(least: int, most: int | None = None) -> Callable[[str], int]:
 
 def _workers(text: str) -> int | str:
     return text if text == "auto" else _count(0)(text)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(map(_count(1), text.split(",")))
+
+
+def _dtype(text: str) -> Any:
+    try:
+        return np.dtype(text)
+    except TypeError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a dtype such as uint8 or float32") from None
 
 
 def _limit(text: str) -> int | float | str:

@@ -180,7 +180,8 @@ class Transform(ABC):
             ValueError: A sample does not fit; the message names it and the transform.
             OSError: ``path`` cannot be written.
         """
-        from nogil_loader.transforms.preview import draw_preview, samples_of
+        from nogil_loader.transforms.preview import draw_preview
+        from nogil_loader.transforms.preview.samples import samples_of
 
         return draw_preview(self, samples_of(self, images), seed=seed, epoch=epoch, count=count, path=path)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.transforms.image.normalize import scale_and_shift
+from nogil_loader.transforms.image.normalize import Normalize
 from nogil_loader.transforms.spec import Layout, Spec
 from nogil_loader.transforms.step import Node, Step
 
@@ -20,6 +20,8 @@ _NOT_FINITE = (255, 0, 255)
 # Augmentations push some values beyond black and white, where they are cut off; more than this share of them means
 # that the values are on another scale.
 _MOST_CUT = 0.25
+# What cannot be seen, such as the rounding of what Normalize has made.
+_HALF_LEVEL = 0.5 / 255
 # Integers that use less of their range than this are labels, or 12 bits of a camera, and would be black.
 _LEAST_RANGE = 1 / 8
 # Differences of larger numbers may overflow.
@@ -73,7 +75,7 @@ class Scale:
     def of(cls, nodes: Sequence[Node]) -> Scale | None:
         """Return the scale that the last ``Normalize`` of a chain has put the values on, None if there is none."""
         for node in reversed(nodes):
-            if isinstance(node, Step) and node.function is scale_and_shift:
+            if isinstance(node, Step) and node.name.partition("(")[0] == Normalize.__name__:
                 channels = len(node.numbers) // 2
                 scale = tuple(number * node.source.white for number in node.numbers[:channels])
                 return cls(scale, node.numbers[channels:])
@@ -171,7 +173,7 @@ def _as_intensities(values: Array, dtype: np.dtype[Any]) -> tuple[Array, list[st
             return values / white, []
     elif dtype == np.uint8:
         return values / 255, []
-    elif np.mean((values < 0) | (values > 1)) <= _MOST_CUT:
+    elif np.mean((values < -_HALF_LEVEL) | (values > 1 + _HALF_LEVEL)) <= _MOST_CUT:
         return np.clip(values, 0, 1), []
     span = high - low
     note = f"{low:.4g} to {high:.4g} shown as black to white"
