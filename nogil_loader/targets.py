@@ -16,9 +16,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from nogil_loader.errors import describe
+from nogil_loader.errors import LoaderError, describe
 
 T = TypeVar("T")
+
+# With these this package refuses arguments and data, in words that need no traceback.
+_SAID = (ImportError, LoaderError, OSError, TypeError, ValueError)
 
 # Frames of these stand between the command line and the user's code.
 _OWN = os.path.join(os.path.dirname(__file__), "")
@@ -196,7 +199,9 @@ def _users_trace(failure: Exception) -> str:
         each.stack = traceback.StackSummary.from_list(frames)
         has_users_code = has_users_code or bool(frames)
         each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
-    return "".join(told.format()) if has_users_code else ""
+    if has_users_code:
+        return "".join(told.format())
+    return "" if isinstance(failure, _SAID) else "".join(traceback.format_exception(failure))
 
 
 def _is_on_the_way(frame: traceback.FrameSummary) -> bool:

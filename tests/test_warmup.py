@@ -8,12 +8,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nogil_loader import cli
 from nogil_loader.engine.iterator import LoaderIterator
+from nogil_loader.targets import TargetError, run_users_code
 from tests.scripts import REPOSITORY
 
 FLOW = """
@@ -247,6 +249,13 @@ def test_an_error_of_the_users_is_shown_with_their_lines_only(
         assert line in error
     assert set(re.findall(r'File "(.*?)"', error)) in ({"program.py"}, {str(Path("program.py").resolve())})
     assert re.search(r"\nnogil-loader: .*program\.py.* failed\n$", error)
+
+
+def test_an_error_that_nobody_expected_is_shown_with_all_lines() -> None:
+    with pytest.raises(TargetError, match="it failed") as caught:
+        run_users_code(partial({}.__getitem__, "key"), "it")
+    assert "in run_users_code" in caught.value.trace
+    assert caught.value.trace.endswith("KeyError: 'key'\n")
 
 
 def test_a_transform_that_does_not_fit_the_shape_needs_no_traceback(
