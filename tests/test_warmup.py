@@ -253,7 +253,7 @@ def test_an_error_of_the_users_is_shown_with_their_lines_only(
 
 def test_an_error_that_nobody_expected_is_shown_with_all_lines() -> None:
     with pytest.raises(TargetError, match="it failed") as caught:
-        run_users_code(partial({}.__getitem__, "key"), "it")
+        run_users_code(partial(dict[str, int]().__getitem__, "key"), "it")
     assert "in run_users_code" in caught.value.trace
     assert caught.value.trace.endswith("KeyError: 'key'\n")
 
