@@ -4,6 +4,7 @@ Compilers and numpy take their powers from different libraries, which differ in 
 vectorised. Here every step is a single rounded operation, so that loops become vector instructions and give what
 numpy gives: 150,000 powers in 0.15 ms. The relative error is below 2e-7 for results from 1/2 to 2, and 1e-7 more
 for each power of 2 beyond. Where it grows the result is small: for numbers from 0 to 1 the error is below 2e-7.
+Subnormal numbers count as 0.
 """
 
 from __future__ import annotations
