@@ -1,5 +1,10 @@
 """A multithreaded data loader that never loses a sample, never hangs and says why it failed."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from nogil_loader import testing
 from nogil_loader.collate import DefaultCollate, default_collate, pack_collate, pad_collate
 from nogil_loader.data import (
@@ -31,6 +36,10 @@ from nogil_loader.loader import DataLoader
 from nogil_loader.policies import FailurePolicy, MemoryPolicy
 from nogil_loader.resilient import resilient
 
+if TYPE_CHECKING:
+    from nogil_loader import transforms
+    from nogil_loader.transforms import kernel, pixelwise
+
 __all__ = [
     "ArrayDataset",
     "CollateError",
@@ -58,9 +67,25 @@ __all__ = [
     "catch_panics",
     "default_collate",
     "get_worker_info",
+    "kernel",
     "pack_collate",
     "pad_collate",
+    "pixelwise",
     "resilient",
     "sample_rng",
     "testing",
+    "transforms",
 ]
+
+# Some sixty transforms take as long to import as all the rest: only those who use them wait for them.
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("kernel", "pixelwise", "transforms"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module("nogil_loader.transforms")
+    return module if name == "transforms" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

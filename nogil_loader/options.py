@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from nogil_loader.checks import as_count
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
 from nogil_loader.data.protocols import Table, batched_fetch, is_map_style
-from nogil_loader.engine.augment import Augmentation
 from nogil_loader.engine.cpus import available_cpus
 from nogil_loader.engine.provisions import Provisions
 from nogil_loader.engine.source import PlanningSource, TicketSource
 from nogil_loader.errors import describe
 from nogil_loader.notices import warn
 from nogil_loader.policies import MemoryPolicy
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.augment import Augmentation
 
 MAX_SEED = 2**64 - 1
 
@@ -176,6 +178,8 @@ def resolve_transform(transform: Any, dataset: Any) -> Augmentation | None:
     """
     if transform is None:
         return None
+    from nogil_loader.engine.augment import Augmentation
+
     augment = Augmentation(transform)
     augment.check(table_of(dataset))
     return augment

@@ -7,14 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from nogil_loader.engine.scope import SampleScope
+from nogil_loader.engine.scope import COMPILE, SampleScope
 from nogil_loader.transforms.fit import Fit
 from nogil_loader.transforms.program import Program
 
 logger = logging.getLogger("nogil_loader")
-
-#: The stage while a kernel is compiled: nobody is late then.
-COMPILE = "compile"
 
 
 def compile_kernel(program: Program, fit: Fit) -> None:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nogil_loader.collate import DefaultCollate, Slots
 from nogil_loader.data.protocols import BatchSource, Table, batched_fetch, fetch_list, is_map_style
-from nogil_loader.engine.augment import Augmentation
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
-from nogil_loader.engine.scope import SampleScope
+from nogil_loader.engine.scope import TRANSFORM, SampleScope
 from nogil_loader.engine.ticket import Ticket
-from nogil_loader.engine.transformed import TRANSFORM
 from nogil_loader.engine.watch import Halt, Watch
 from nogil_loader.errors import CollateError
 from nogil_loader.memory.estimate import Hints
 from nogil_loader.memory.reading import read_memory
 from nogil_loader.memory.weigh import size_of
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.augment import Augmentation
 
 FETCH = "fetch"
 COLLATE = "collate"

@@ -21,6 +21,11 @@ _WORD = 2**64 - 1
 _STREAM: Final = int.from_bytes(b"nogil_ld", "big")
 _NO_SAMPLE: Final = object()
 
+#: The stage in which a sample is transformed.
+TRANSFORM: Final = "transform"
+#: The stage while a kernel is compiled: nobody is late then.
+COMPILE: Final = "compile"
+
 
 class SampleScope:
     """Which sample is being loaded, kept up to date by the loading loop with plain attribute stores.

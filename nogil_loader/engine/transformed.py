@@ -11,12 +11,9 @@ from nogil_loader.collate.roster import Roster, place
 from nogil_loader.collate.slots import ArraySlots, Slots
 from nogil_loader.collate.tree import Leaf
 from nogil_loader.engine.compiling import compile_off_the_clock
-from nogil_loader.engine.scope import SampleScope
+from nogil_loader.engine.scope import TRANSFORM, SampleScope
 from nogil_loader.errors import CollateError, describe
 from nogil_loader.transforms.chain import Chain, Misfit, draw_for
-
-#: The stage in which a sample is transformed.
-TRANSFORM = "transform"
 
 
 class TicketLeaves(dict[str, Leaf]):

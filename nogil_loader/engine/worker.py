@@ -17,12 +17,11 @@ import weakref
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from nogil_loader.engine.compiling import COMPILE
 from nogil_loader.engine.outcome import GivenBack, Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
-from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
+from nogil_loader.engine.scope import COMPILE, SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.ticket import Lease, Verdict
 from nogil_loader.engine.watch import Watch
