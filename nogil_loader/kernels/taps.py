@@ -198,7 +198,8 @@ def place_columns(
         first: First source column of each column of the resized image.
         weights: Of the source columns, ``(len(first), taps or more)``.
         taps: Taps in use.
-        cols: For each output column one of the resized image, -1 for the fill.
+        cols: For each output column one of the resized image, -1 for the fill. A number that is too large counts
+            as the fill too: where the image is turned these are rows, and the result is of no use.
         channels: Numbers of a pixel of a line.
         starts: int64 ``(len(cols),)``, is written: where in a line the first source pixel begins; 0 for the fill.
         column_weights: ``(taps or more, len(cols))``, is written.
@@ -207,17 +208,19 @@ def place_columns(
         The source column with which lines begin, how many columns they have (none where all is fill), and how
         many output columns are fill.
     """
+    size = len(first)
     low, high, holes = -1, -1, 0
     for x in range(len(cols)):
-        if cols[x] < 0:
-            holes += 1
-        else:
+        if 0 <= cols[x] < size:
             at = first[cols[x]]
             low = at if low < 0 else min(low, at)
             high = max(high, at + taps)
+        else:
+            holes += 1
     for x in range(len(cols)):
-        at = max(cols[x], 0)
-        starts[x] = 0 if cols[x] < 0 else (first[at] - low) * channels
+        inside = 0 <= cols[x] < size
+        at = cols[x] if inside else 0
+        starts[x] = (first[at] - low) * channels if inside else 0
         for k in range(taps):
             column_weights[k, x] = weights[at, k]
     return max(low, 0), high - low, holes
