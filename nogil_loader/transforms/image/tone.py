@@ -75,8 +75,8 @@ class Gamma(Operation):
     """``gain * value ** gamma`` on the scale on which white is 1, as torchvision's ``adjust_gamma``.
 
     Integers are rounded and saturate; torchvision rounds down. Floats are not clipped; torchvision clips them to
-    0-1 if there is a gain. Values below 2**-126 count as 0. Pixels of up to 16 bits, and float32 from 0 to 1, are exact
-    to 2e-7 of white. Works for any number of channels.
+    0-1 if there is a gain. Values below 2**-126 count as 0. Pixels of up to 16 bits, and float32 from 0 to 1, are
+    exact to 2e-7 of white. Works for any number of channels.
 
     Args:
         gamma: Range from which the exponent is drawn for each sample, or one number, positive; above 1 shadows
