@@ -21,7 +21,12 @@ from nogil_loader.transforms.image.normalize import Normalize
 from nogil_loader.transforms.image.tone import Brightness, Gamma
 from tests.transforms.image.agree import run
 
-_TONES = [Brightness((0, 2), p=0.8), Contrast((0, 2), p=0.8), Saturation((0, 2), p=0.8), Hue((-0.5, 0.5), p=0.8)]
+_TONES = [
+    Brightness((0, 2), p=0.8),
+    Contrast((0, 2), p=0.8),
+    Saturation((0, 2), p=0.8),
+    Hue((-0.5, 0.5), p=0.8),
+]
 _CHAINS = {
     "uint8": Compose(
         [
@@ -47,7 +52,9 @@ def pixels(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     if np.dtype(dtype).kind in "iu":
         info = np.iinfo(dtype)
         values: Any = rng.integers(info.min, info.max, shape, endpoint=True)
-        values = np.where(rng.random(shape) < 0.1, info.max, np.where(rng.random(shape) < 0.1, info.min, values))
+        values = np.where(
+            rng.random(shape) < 0.1, info.max, np.where(rng.random(shape) < 0.1, info.min, values)
+        )
     else:
         values = rng.normal(0.5, 0.4, shape)
         for odd in (0.0, 1.0, np.nan, np.inf, -np.inf):
