@@ -1,4 +1,4 @@
-"""Machine code for the blocks of pixels of `resample` and `warp`; imported once numba is there.
+"""Machine code for `resample.mix_pixels`, `warp.mix_corners` and `prefetch.prefetch_row`; imported with numba.
 
 numba's compiler vectorises loops over contiguous numbers, but not the few channels of pixels that lie anywhere
 in a line. Here each pixel of a block is read together with its right neighbour by one load; then the pixels are
@@ -15,10 +15,13 @@ from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
+from nogil_loader.kernels.prefetch import prefetch_row
 from nogil_loader.kernels.resample import BLOCK, SPARE, mix_pixels
 from nogil_loader.kernels.warp import mix_corners
 
 _INT32 = ir.IntType(32)
+# Of most processors. Where it is longer some requests come twice, which costs little.
+_CACHE_LINE = 64
 Vectors = list[Any]
 
 
@@ -252,5 +255,40 @@ def _overload_mix_corners(
         channels: Any, flat: Any, corners: Any, down: Any, weights: Any, x: Any, whole: Any, row: Any
     ) -> None:
         _mix_corners(channels, flat, corners, down, weights, x, whole, row)
+
+    return implementation
+
+
+@intrinsic
+def _prefetch_row(typing_context: Any, planes: Any, y: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        count, height, width = cgutils.unpack_tuple(builder, array.shape, 3)
+        index, y = width.type, args[1]
+        zero, stride = ir.Constant(index, 0), ir.Constant(index, _CACHE_LINE)
+        # Unsigned, so that what is negative is too large.
+        with builder.if_then(builder.icmp_unsigned("<", y, height)):
+            length = builder.mul(width, array.itemsize)
+            with cgutils.for_range_slice(builder, zero, count, ir.Constant(index, 1), index) as (plane, _):
+                row = builder.mul(builder.add(builder.mul(plane, height), y), width)
+                start = builder.bitcast(builder.gep(array.data, [row]), cgutils.voidptr_t)
+                with cgutils.for_range_slice(builder, zero, length, stride, index) as (at, _):
+                    _ask_for_writing(builder, builder.gep(start, [at]))
+        return context.get_dummy_value()
+
+    return types.void(planes, types.int64), generate
+
+
+def _ask_for_writing(builder: Any, address: Any) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, _INT32, _INT32, _INT32])
+    ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    # To write, to be kept in all caches, as data.
+    builder.call(ask, [address, *(ir.Constant(_INT32, n) for n in (1, 3, 1))])
+
+
+@overload(prefetch_row)
+def _overload_prefetch_row(planes: Any, y: Any) -> Any:
+    def implementation(planes: Any, y: Any) -> None:
+        _prefetch_row(planes, y)
 
     return implementation
