@@ -79,7 +79,8 @@ def test_a_patch_lies_in_the_image_and_leaves_the_weight_of_what_it_leaves(
     reach = 0.5 * math.sqrt(1 - symmetric_beta(drawn[1], drawn[2], 1.0))
     for centre, length, low, high in zip(drawn[3:], size, (top, left), (bottom, right), strict=True):
         middle, half = int(centre * length), int(reach * length)
-        assert (low, high) == (max(middle - half, 0), min(middle + half, length))
+        assert low == max(middle - half, 0)
+        assert high == min(middle + half, length)
 
 
 # MixUp
