@@ -35,8 +35,8 @@ from tests.kernels.pictures import Guarded, noise, parts
 
 KINDS = ("bilinear", "triangle", "area")
 # Each dtype costs two seconds of compiling. The others differ in one conversion, which plain Python shows as well.
-WORK = {"u1": "f4", "i2": "f4", "f8": "f8"}
-OTHERS = {"u2": "f4", "f4": "f4", "i4": "f8"}
+WORK = {"u1": "f4", "f8": "f8"}
+OTHERS = {"i2": "f4", "u2": "f4", "f4": "f4", "i4": "f8"}
 HWC, CHW, TURNED = range(3)
 
 
