@@ -63,7 +63,6 @@ def test_every_kind_of_random_box(image: np.ndarray, size: int, kind: Any, index
     ("transform", "dtype"),
     [
         (channels_first(Resize((40, 19), antialias=False)), np.uint16),
-        (RandomResizedCrop(24, interpolation="area"), np.float64),
         (Compose([RandomResizedCrop(24), HorizontalFlip(0.5), Pad(3, fill=7)]), np.uint8),
     ],
 )
