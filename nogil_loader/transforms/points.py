@@ -60,7 +60,7 @@ class CourseProgram(Program):
 
     def source(self, fit: Fit) -> Writer:
         """Return the kernel's source."""
-        return _CourseWriter(fit.nodes, fit.parts, fit.offsets, "points", self.first_position)
+        return _CourseWriter(fit.nodes, (), fit.offsets, "course", self.first_position)
 
     def _run_reference(
         self, fit: Fit, source: Array, indices: npt.NDArray[np.int64], draw: Draw, out: Array

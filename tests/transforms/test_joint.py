@@ -306,9 +306,10 @@ def test_plain_python_gives_the_same_bits(tmp_path: Path, run_script: RunScript)
     (tmp_path / "joint").write_bytes(pickle.dumps((MOVES, parts)))
     script = """
         import pickle
+        from pathlib import Path
         import numpy as np
 
-        joint, parts = pickle.load(open("joint", "rb"))
+        joint, parts = pickle.loads(Path("joint").read_bytes())
         made = [part for index in range(12) for part in joint.apply(parts, index=index)]
         np.savez("made", *made)
     """

@@ -130,7 +130,7 @@ def test_with_p_0_a_sample_stays_as_it_is_whatever_its_neighbour_is(transform: B
 @settings(max_examples=20)
 @given(p=st.floats(0.1, 0.9), seed=st.integers(0, 2**32))
 def test_p_is_the_share_of_samples_that_are_mixed(p: float, seed: int) -> None:
-    _, labels = MixUp(p=p, num_classes=2).apply(
+    _, labels = MixUp(2.0, 2, p).apply(
         (np.zeros((1000, 1), np.float32), np.arange(1000) % 2), seed=seed, indices=range(1000)
     )
     # Five standard deviations.
@@ -227,10 +227,10 @@ def test_plain_python_gives_the_same_bits(tmp_path: Path, run_script: RunScript)
     (tmp_path / "given").write_bytes(pickle.dumps((transforms, batches)))
     script = """
         import pickle
-from pathlib import Path
+        from pathlib import Path
         import numpy as np
 
-        transforms, batches = pickle.load(open("given", "rb"))
+        transforms, batches = pickle.loads(Path("given").read_bytes())
         made = [each.apply(batch, seed=3, epoch=1, indices=range(5)) for each in transforms for batch in batches]
         np.savez("made", *(part for parts in made for part in parts))
     """
