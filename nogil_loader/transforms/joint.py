@@ -6,30 +6,20 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from nogil_loader.errors import describe
-from nogil_loader.memory.buffers import allocate
 from nogil_loader.transforms.arguments import as_choice, as_number, settle
-from nogil_loader.transforms.chain import Chain, Misfit, Prepare, as_array
+from nogil_loader.transforms.chain import Chain, Prepare
 from nogil_loader.transforms.compose import Compose
 from nogil_loader.transforms.drawn import Drawn
 from nogil_loader.transforms.fit import Fit
-from nogil_loader.transforms.follow import Follow, layout_of
-from nogil_loader.transforms.masks import MaskForm
-from nogil_loader.transforms.points import BOX_FORMATS, Course, CourseProgram, boxes_of, edges_of
+from nogil_loader.transforms.points import BOX_FORMATS
 from nogil_loader.transforms.program import Draw, Program
 from nogil_loader.transforms.several import JointTransform
-from nogil_loader.transforms.spec import Layout, Spec
+from nogil_loader.transforms.spec import Spec
+from nogil_loader.transforms.team import Team
 from nogil_loader.transforms.transform import Transform
 
-Array = npt.NDArray[Any]
-
 KINDS: Final = ("image", "mask", "boxes", "keypoints")
-# As many as a program keeps fits.
-_MOST_PLANS: Final = 4096
-_FIRST: Final = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ class Joint(JointTransform):
     mask_fill: float = 0.0
 
     def __post_init__(self) -> None:
-        chain = Compose(cast(Sequence[Transform], self.transforms))
+        chain = self._as_compose()
         if functions := Chain(chain).functions:
             raise TypeError(
                 f"Joint.transforms: {describe(functions[0], 200)} is a plain function, which nothing but the "
@@ -119,7 +109,7 @@ class Joint(JointTransform):
 
     def transform_parts(
         self, values: Sequence[Any], draw: Draw, compile_first: Prepare | None = None
-    ) -> tuple[Array, ...]:
+    ) -> tuple[Any, ...]:
         """Return the parts of one sample, transformed; see `JointTransform`.
 
         Raises:
@@ -134,10 +124,7 @@ class Joint(JointTransform):
         Raises:
             Misfit: They do not fit; the message names the transform.
         """
-        known = [
-            spec if kind in ("image", "mask") else None for kind, spec in zip(self.kinds, specs, strict=True)
-        ]
-        yield from self._as_team().plan(known).kernels
+        yield from self._as_team().fits(specs)
 
     def parameters(
         self, seed: int = 0, epoch: int = 0, index: Hashable = 0, *, like: Any = None
@@ -150,158 +137,20 @@ class Joint(JointTransform):
             index: The sample's key in the dataset.
             like: The image, or one of its shape and dtype, or a `Spec`.
         """
-        return Compose(cast(Sequence[Transform], self.transforms)).parameters(seed, epoch, index, like=like)
+        return self._as_compose().parameters(seed, epoch, index, like=like)
 
-    def _as_team(self) -> _Team:
+    def _as_compose(self) -> Compose:
+        return Compose(cast(Sequence[Transform], self.transforms))
+
+    def _as_team(self) -> Team:
         # Kept, since it keeps the kernels; not a field, so that it counts neither for equality nor for repr.
-        team: _Team | None = self.__dict__.get("_team")
+        team: Team | None = self.__dict__.get("_team")
         if team is None:
-            team = _Team(self)
+            team = Team(
+                self._as_compose(), tuple(self.kinds), box_format=self.box_format, mask_fill=self.mask_fill
+            )
             object.__setattr__(self, "_team", team)
         return team
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_team"}
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What is done to samples whose images and masks have certain specs.
-
-    Attributes:
-        kernels: All that is needed.
-        size: Height and width of the images that come in.
-        masks: For each part its form and its fit if it is a mask.
-        course: For boxes and keypoints.
-    """
-
-    kernels: tuple[tuple[Program, Fit], ...]
-    size: tuple[int, int]
-    masks: tuple[tuple[MaskForm, Fit] | None, ...]
-    course: Fit
-
-
-class _Team:
-    """The kernels of a joint transform. Any number of threads may use it at once."""
-
-    def __init__(self, joint: Joint) -> None:
-        self._joint = joint
-        self._transform = Compose(cast(Sequence[Transform], joint.transforms))
-        self._chain = Chain(self._transform)
-        self._masks = Program(self._transform)
-        self._courses = CourseProgram(self._transform)
-        self._plans: dict[tuple[Spec | None, ...], _Plan] = {}
-
-    def transform(
-        self, values: Sequence[Any], draw: Draw, compile_first: Prepare | None
-    ) -> tuple[Array, ...]:
-        """Return the parts of one sample, transformed."""
-        kinds = self._joint.kinds
-        arrays = [_as_part(kind, value) for kind, value in zip(kinds, values, strict=True)]
-        plan = self.plan([_spec_of(kind, array) for kind, array in zip(kinds, arrays, strict=True)])
-        if compile_first is not None:
-            for program, fit in plan.kernels:
-                if not program.is_ready(fit):
-                    compile_first(program, fit)
-        return tuple(self._moved(at, array, plan, draw) for at, array in enumerate(arrays))
-
-    def _moved(self, at: int, array: Array, plan: _Plan, draw: Draw) -> Array:
-        match self._joint.kinds[at]:
-            case "image":
-                return self._chain.transform_one(array, draw)
-            case "mask":
-                form, fit = cast(tuple[MaskForm, Fit], plan.masks[at])
-                moved = allocate(fit.target.shape, fit.target.dtype)
-                self._masks.run(fit, form.pixels(array)[None], _FIRST, draw, moved[None])
-                return form.mask(moved)
-            case "boxes":
-                edges = edges_of(array, self._joint.box_format)
-                return boxes_of(self._course(plan, draw).move_boxes(edges), self._joint.box_format)
-        keypoints = array.astype(np.float32)
-        keypoints[..., :2] = self._course(plan, draw).move(array)
-        return keypoints
-
-    def _course(self, plan: _Plan, draw: Draw) -> Course:
-        return self._courses.course(plan.course, plan.size, draw)
-
-    def plan(self, specs: Sequence[Spec | None]) -> _Plan:
-        """Return what is done, given the specs of images and masks; None for other parts."""
-        key = tuple(specs)
-        plan = self._plans.get(key)
-        if plan is None:
-            try:
-                plan = self._make(key)
-            except ValueError as failure:
-                raise Misfit(str(failure)) from failure
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
-        return plan
-
-    def _make(self, specs: tuple[Spec | None, ...]) -> _Plan:
-        first = specs[self._joint.kinds.index("image")]
-        assert first is not None
-        layout = self._layout(first)
-        size = _size(first, layout)
-        kernels: list[tuple[Program, Fit]] = []
-        masks: list[tuple[MaskForm, Fit] | None] = []
-        for at, (kind, spec) in enumerate(zip(self._joint.kinds, specs, strict=True)):
-            masks.append(None)
-            if spec is None:
-                continue
-            other = _size(spec, layout)
-            if other != size:
-                raise ValueError(
-                    f"Joint: the image has {size[0]} x {size[1]} pixels (shape {first.shape}), but part {at}, "
-                    f"{kind}, has {other[0]} x {other[1]} (shape {spec.shape}); they have to lie over each other"
-                )
-            if kind == "image":
-                kernels += self._chain.fits(spec)
-                continue
-            form = MaskForm.of("Joint", spec, self._joint.mask_fill, planar=layout == "CHW")
-            fit = Fit.of(Follow(self._transform, first, form.fill), form.spec)
-            kernels.append((self._masks, fit))
-            masks[at] = form, fit
-        plain = Fit.of(Follow(self._transform, first), Spec(size, np.dtype(np.uint8), "HW"))
-        course = self._courses.fit_course(plain)
-        if {"boxes", "keypoints"} & set(self._joint.kinds):
-            kernels.append((self._courses, course))
-        return _Plan(tuple(kernels), size, tuple(masks), course)
-
-    def _layout(self, image: Spec) -> Layout:
-        ((_, fit),) = self._chain.fits(image)
-        return layout_of(fit.nodes) or "HWC"
-
-
-def _size(spec: Spec, layout: Layout) -> tuple[int, int]:
-    """Return height and width of an image or a mask; the layout is that of three axes."""
-    if len(spec.shape) not in (2, 3):
-        raise ValueError(f"Joint: expected an image or a mask, not an array of shape {spec.shape}")
-    planar = len(spec.shape) == 3 and layout == "CHW"
-    height, width = spec.shape[1:] if planar else spec.shape[:2]
-    return height, width
-
-
-def _as_part(kind: str, value: Any) -> Array:
-    if kind in ("image", "mask"):
-        return as_array(value)
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise Misfit(f"Joint: {kind} of {array.dtype} are not supported; expected numbers")
-    if kind == "boxes" and (array.ndim != 2 or array.shape[1] != 4):
-        raise Misfit(
-            f"Joint: expected boxes (N, 4), not an array of shape {array.shape}; no boxes are (0, 4)"
-        )
-    if kind == "keypoints" and (array.ndim < 2 or array.shape[-1] < 2):
-        raise Misfit(
-            f"Joint: expected keypoints (N, 2) or with more columns, not an array of shape {array.shape}; "
-            f"no keypoints are (0, 2)"
-        )
-    return array
-
-
-def _spec_of(kind: str, array: Array) -> Spec | None:
-    if kind == "image":
-        return Spec.of(array)
-    # The dtype as it is: a mask of float16 stays one.
-    return Spec(array.shape, array.dtype.newbyteorder("=")) if kind == "mask" else None
