@@ -21,8 +21,8 @@ from nogil_loader.transforms.transform import Transform
 
 Array = npt.NDArray[Any]
 
-# As many as a program keeps fits.
-_MOST_PLANS: Final = 4096
+# A plan takes about 25 kB, and 2 ms to make again for a shape that has been forgotten.
+_MOST_PLANS: Final = 2048
 _FIRST: Final = np.zeros(1, np.int64)
 
 
