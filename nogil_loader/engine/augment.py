@@ -7,7 +7,7 @@ each sample into its slot. Only what is collated by a user's own function is tra
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ from nogil_loader.engine.transformed import TicketLeaves, like, refusal
 from nogil_loader.errors import describe
 from nogil_loader.memory.buffers import allocate
 from nogil_loader.transforms.chain import Chain, Misfit, draw_for
+from nogil_loader.transforms.fit import Fit
+from nogil_loader.transforms.program import Draw, Program
 from nogil_loader.transforms.several import BatchTransform, JointTransform
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.transform import Transform
@@ -100,15 +102,12 @@ class Augmentation:
         """
         if table is None:
             return
-        columns = {_path(name): array for name, array in table.columns.items()}
-        for path in self._paths():
-            if path not in columns:
-                raise ValueError(_no_such_part(path, list(columns)))
-        for path, chain in self._chains.items():
-            try:
-                list(chain.fits(_row_spec(columns[path])))
-            except Misfit as misfit:
-                raise ValueError(f"transform {place(path)}: {misfit}") from misfit
+        specs = {_path(name): _row_spec(array) for name, array in table.columns.items()}
+        several = [path for paths, _ in (*self._joint, *self._mixing) for path in paths]
+        for path in (*self._chains, *several):
+            if path not in specs:
+                raise ValueError(_no_such_part(path, list(specs)))
+        list(self._kernels(specs))
 
     def prepare(self, table: Table | None) -> None:
         """Compile what can be known beforehand, in the calling thread, and say what holds the GIL."""
@@ -117,16 +116,25 @@ class Augmentation:
             names = ", ".join(getattr(each, "__qualname__", describe(each, 100)) for each in functions)
             logger.warning("part of the transform is plain Python, which holds the GIL: %s", names)
         self._told = True
-        if table is None:
-            return
-        columns = {_path(name): array for name, array in table.columns.items()}
-        for path, chain in self._chains.items():
-            for program, fit in chain.fits(_row_spec(columns[path])):
+        for _, mixing in self._mixing:
+            mixing.prepare()
+        if table is not None:
+            for program, fit in self._kernels({_path(n): _row_spec(a) for n, a in table.columns.items()}):
                 compile_kernel(program, fit)
 
-    def _paths(self) -> list[str]:
-        several = [path for paths, _ in (*self._joint, *self._mixing) for path in paths]
-        return [*self._chains, *several]
+    def _kernels(self, specs: Mapping[str, Spec]) -> Iterator[tuple[Program, Fit]]:
+        """Iterate over what samples whose parts have these specs need."""
+        # Joint transforms come first, so a part may not be any more what the dataset has.
+        joined = {path for paths, _ in self._joint for path in paths}
+        wanted = [
+            ((path,), chain.fits(specs[path])) for path, chain in self._chains.items() if path not in joined
+        ]
+        wanted += [(paths, joint.fits([specs[path] for path in paths])) for paths, joint in self._joint]
+        for paths, fits in wanted:
+            try:
+                yield from fits
+            except Misfit as misfit:
+                raise ValueError(f"transform {', '.join(map(place, paths))}: {misfit}") from misfit
 
     # Whole batches
 
@@ -152,11 +160,19 @@ class Augmentation:
             parts.append(batch)
         return table.assemble(parts)
 
-    def mix(self, batch: Any, keys: Sequence[Any], scope: SampleScope) -> Any:
-        """Return the batch after the transforms of whole batches."""
+    def mix(self, batch: Any, keys: Sequence[Any], scope: SampleScope, *, fresh: bool) -> Any:
+        """Return the batch after the transforms of whole batches.
+
+        Args:
+            batch: The batch.
+            keys: The samples in it.
+            scope: Seed and epoch.
+            fresh: Its arrays belong to nobody else. Those of a user's own collate function may be anyone's.
+        """
         for paths, transform in self._mixing:
             draw = draw_for(scope.seed, scope.epoch, keys)
-            batch = _change_together(batch, paths, partial(transform.transform_batch, draw=draw))
+            batch = _change_together(batch, paths, partial(_mixed, transform, draw, fresh))
+            fresh = True
         return batch
 
     # Single samples
@@ -220,6 +236,10 @@ def _change_together(
     ]
     made = dict(zip(paths, change(arrays), strict=True))
     return change_places(tree, {path: partial(_made_like, made[path]) for path in paths})
+
+
+def _mixed(transform: BatchTransform, draw: Draw, fresh: bool, parts: Sequence[Any]) -> Sequence[Any]:
+    return transform.transform_batch(parts if fresh else [np.array(part) for part in parts], draw)
 
 
 def _made_like(made: Any, value: Any) -> Any:

@@ -121,7 +121,7 @@ class Kitchen:
             batch = self._collate_read(ticket.keys[:count], samples, scope)
         if self._augment is not None and self._augment.mixes_batches:
             scope.leave_samples(TRANSFORM)
-            batch = self._augment.mix(batch, ticket.keys[:count], scope)
+            batch = self._augment.mix(batch, ticket.keys[:count], scope, fresh=self._slots is not None)
         raw = batch
         if self._convert is not None:
             scope.leave_samples(CONVERT)

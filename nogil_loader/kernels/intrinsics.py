@@ -10,6 +10,7 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
+from nogil_loader.kernels.jit import borrowed
 from nogil_loader.kernels.rows import copy_bytes
 
 
@@ -29,5 +30,24 @@ def _memcpy(typing_context: Any, out: Any, at: Any, source: Any, start: Any, cou
 def _copy_bytes(out: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
     def implementation(out: Any, at: Any, source: Any, start: Any, count: Any) -> None:
         _memcpy(out, at, source, start, count)
+
+    return implementation
+
+
+@intrinsic
+def _without_owner(typing_context: Any, array: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        for owner in ("meminfo", "parent"):
+            setattr(view, owner, cgutils.get_null_value(getattr(view, owner).type))
+        return view._getvalue()
+
+    return array(array), generate
+
+
+@overload(borrowed)
+def _borrowed(array: Any) -> Any:
+    def implementation(array: Any) -> Any:
+        return _without_owner(array)
 
     return implementation

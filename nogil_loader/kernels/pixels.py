@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.jit import inlined, jitable
+
+#: So many pixels are taken apart or put together at once: as many as a vector of 512 bits has float32.
+BLOCK = 16
 
 
 @jitable
@@ -62,7 +65,7 @@ def run_of(table: Any) -> int:
     return step
 
 
-@jitable
+@inlined
 def fill_row(row: Any, fill: Any) -> None:
     """Set each channel of a row to its value of ``fill``."""
     for c in range(row.shape[0]):
@@ -71,8 +74,8 @@ def fill_row(row: Any, fill: Any) -> None:
             row[c, x] = value
 
 
-@jitable
-def load_1(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+@inlined
+def load_1(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
     """Load a row of an image with one channel.
 
     Args:
@@ -80,7 +83,6 @@ def load_1(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> N
         cols: For each pixel of the row its column in the source, -1 for the fill.
         run: What `run_of` says of ``cols``.
         fill: Pixel value outside the source.
-        spare: Scratch of the length of ``row``.
         row: ``(C, W)``, is written.
     """
     width = row.shape[1]
@@ -95,68 +97,63 @@ def load_1(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> N
         for x in range(width):
             plane[last - np.uint64(x)] = part[x]
     else:
-        load_many(line, cols, run, fill, spare, row)
+        load_many(line, cols, run, fill, row)
 
 
-@jitable
-def load_3(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+@inlined
+def load_3(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
     """Load a row of an image with three interleaved channels; arguments as of `load_1`."""
-    if run == 0:
-        load_many(line, cols, run, fill, spare, row)
-        return
     width = row.shape[1]
-    low = min(cols[0], cols[width - 1])
-    convert(line[3 * low : 3 * (low + width)], spare)
-    red, green, blue = row[0], row[1], row[2]
-    if run == 1:
-        for x in range(width):
-            red[x] = spare[3 * x]
-            green[x] = spare[3 * x + 1]
-            blue[x] = spare[3 * x + 2]
+    if run == 0 or width < BLOCK:
+        load_many(line, cols, run, fill, row)
+    elif run == 1:
+        low = 3 * cols[0]
+        for x in range(0, width - BLOCK, BLOCK):
+            load_block(3, line, low + 3 * x, False, row, x)
+        load_block(3, line, low + 3 * (width - BLOCK), False, row, width - BLOCK)
     else:
-        last = np.uint64(width - 1)
-        for x in range(width):
-            at = last - np.uint64(x)
-            red[at] = spare[3 * x]
-            green[at] = spare[3 * x + 1]
-            blue[at] = spare[3 * x + 2]
+        low = 3 * cols[width - 1]
+        for x in range(0, width - BLOCK, BLOCK):
+            load_block(3, line, low + 3 * x, True, row, width - BLOCK - x)
+        load_block(3, line, low + 3 * (width - BLOCK), True, row, 0)
 
 
-@jitable
-def load_4(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+@inlined
+def load_4(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
     """Load a row of an image with four interleaved channels; arguments as of `load_1`."""
-    if run == 0:
-        load_many(line, cols, run, fill, spare, row)
-        return
     width = row.shape[1]
-    low = min(cols[0], cols[width - 1])
-    convert(line[4 * low : 4 * (low + width)], spare)
-    red, green, blue, alpha = row[0], row[1], row[2], row[3]
-    if run == 1:
-        for x in range(width):
-            red[x] = spare[4 * x]
-            green[x] = spare[4 * x + 1]
-            blue[x] = spare[4 * x + 2]
-            alpha[x] = spare[4 * x + 3]
+    if run == 0 or width < BLOCK:
+        load_many(line, cols, run, fill, row)
+    elif run == 1:
+        low = 4 * cols[0]
+        for x in range(0, width - BLOCK, BLOCK):
+            load_block(4, line, low + 4 * x, False, row, x)
+        load_block(4, line, low + 4 * (width - BLOCK), False, row, width - BLOCK)
     else:
-        last = np.uint64(width - 1)
-        for x in range(width):
-            at = last - np.uint64(x)
-            red[at] = spare[4 * x]
-            green[at] = spare[4 * x + 1]
-            blue[at] = spare[4 * x + 2]
-            alpha[at] = spare[4 * x + 3]
+        low = 4 * cols[width - 1]
+        for x in range(0, width - BLOCK, BLOCK):
+            load_block(4, line, low + 4 * x, True, row, width - BLOCK - x)
+        load_block(4, line, low + 4 * (width - BLOCK), True, row, 0)
+
+
+def load_block(channels: int, line: Any, at: int, backwards: bool, row: Any, x: int) -> None:
+    """Load a block of interleaved pixels into a row; in a kernel this is machine code.
+
+    Args:
+        channels: 3 or 4, a literal.
+        line: Pixels, flat.
+        at: Where in the line the block begins.
+        backwards: Whether the block is mirrored, a literal.
+        row: ``(C, W)``, is written.
+        x: Where in the row the block goes.
+    """
+    for c in range(channels):
+        values = line[at + c : at + channels * BLOCK : channels]
+        row[c, x : x + BLOCK] = values[::-1] if backwards else values
 
 
 @jitable
-def convert(part: Any, spare: Any) -> None:
-    """Convert pixels to floats as they lie: that is vectorised for any dtype, and taking floats apart is too."""
-    for i in range(len(part)):
-        spare[i] = part[i]
-
-
-@jitable
-def load_many(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -> None:
+def load_many(line: Any, cols: Any, run: int, fill: Any, row: Any) -> None:
     """Load a row of an image with any number of interleaved channels; arguments as of `load_1`."""
     channels, width = row.shape
     for c in range(channels):
@@ -165,7 +162,7 @@ def load_many(line: Any, cols: Any, run: int, fill: Any, spare: Any, row: Any) -
             row[c, x] = fill[c] if at < 0 else line[at * channels + c]
 
 
-@jitable
+@inlined
 def load_planes(image: Any, at_row: int, cols: Any, run: int, fill: Any, row: Any) -> None:
     """Load a row of an image with its channels first."""
     channels, width = row.shape
@@ -221,7 +218,7 @@ def load_scattered(flat: Any, places: Any, steps: tuple[int, int, int], fill: An
             row[c, x] = fill[c] if at < 0 else flat[np.uint64(at * right + c * deep)]
 
 
-@jitable
+@inlined
 def saturate(row: Any, low: float, high: float) -> None:
     """Round to the nearest integer, ties to even, and clip; NaN becomes 0."""
     least, most, zero = row.dtype.type(low), row.dtype.type(high), row.dtype.type(0)
@@ -234,7 +231,7 @@ def saturate(row: Any, low: float, high: float) -> None:
             plane[x] = value if value < most else most
 
 
-@jitable
+@inlined
 def store_1(row: Any, line: Any) -> None:
     """Store a row into an image with one channel; ``line`` is the row in the target, flat."""
     plane = row[0]
@@ -242,25 +239,42 @@ def store_1(row: Any, line: Any) -> None:
         line[x] = plane[x]
 
 
-@jitable
+@inlined
 def store_3(row: Any, line: Any) -> None:
     """Store a row into an image with three interleaved channels."""
-    red, green, blue = row[0], row[1], row[2]
-    for x in range(row.shape[1]):
-        line[3 * x] = red[x]
-        line[3 * x + 1] = green[x]
-        line[3 * x + 2] = blue[x]
+    width = row.shape[1]
+    if width < BLOCK:
+        store_many(row, line)
+        return
+    for x in range(0, width - BLOCK, BLOCK):
+        store_block(3, row, x, line, 3 * x)
+    store_block(3, row, width - BLOCK, line, 3 * (width - BLOCK))
 
 
-@jitable
+@inlined
 def store_4(row: Any, line: Any) -> None:
     """Store a row into an image with four interleaved channels."""
-    red, green, blue, alpha = row[0], row[1], row[2], row[3]
-    for x in range(row.shape[1]):
-        line[4 * x] = red[x]
-        line[4 * x + 1] = green[x]
-        line[4 * x + 2] = blue[x]
-        line[4 * x + 3] = alpha[x]
+    width = row.shape[1]
+    if width < BLOCK:
+        store_many(row, line)
+        return
+    for x in range(0, width - BLOCK, BLOCK):
+        store_block(4, row, x, line, 4 * x)
+    store_block(4, row, width - BLOCK, line, 4 * (width - BLOCK))
+
+
+def store_block(channels: int, row: Any, x: int, line: Any, at: int) -> None:
+    """Store a block of a row as interleaved pixels; in a kernel this is machine code.
+
+    Args:
+        channels: 3 or 4, a literal.
+        row: ``(C, W)``.
+        x: Where in the row the block begins.
+        line: Pixels, flat, is written.
+        at: Where in the line the block goes.
+    """
+    for c in range(channels):
+        line[at + c : at + channels * BLOCK : channels] = row[c, x : x + BLOCK]
 
 
 @jitable
@@ -272,7 +286,7 @@ def store_many(row: Any, line: Any) -> None:
             line[x * channels + c] = row[c, x]
 
 
-@jitable
+@inlined
 def store_planes(row: Any, image: Any, y: int) -> None:
     """Store a row into an image with its channels first."""
     for c in range(row.shape[0]):
@@ -281,7 +295,7 @@ def store_planes(row: Any, image: Any, y: int) -> None:
             line[x] = plane[x]
 
 
-@jitable
+@inlined
 def scale_and_shift(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> None:
     """Scale and shift each channel of a row: ``numbers`` has all the scales, then all the shifts."""
     channels, width = row.shape
@@ -292,7 +306,7 @@ def scale_and_shift(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> Non
             plane[x] = plane[x] * scale + shift
 
 
-@jitable
+@inlined
 def store_planes_scaled(row: Any, image: Any, y: int, numbers: Any) -> None:
     """Do `scale_and_shift` and `store_planes` in one go."""
     channels = row.shape[0]

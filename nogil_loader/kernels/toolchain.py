@@ -41,7 +41,11 @@ _SETTINGS = (
 
 # Modules that give plain functions machine code of their own. They import numba. No reference leads to them, so
 # their code is part of every key.
-_OVERLOADS = ("nogil_loader.kernels.intrinsics", "nogil_loader.kernels.vectors")
+_OVERLOADS = (
+    "nogil_loader.kernels.intrinsics",
+    "nogil_loader.kernels.blocks",
+    "nogil_loader.kernels.vectors",
+)
 
 _numba: Any = None
 _unavailable = False

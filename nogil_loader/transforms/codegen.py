@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from nogil_loader.kernels import pixels
+from nogil_loader.kernels.jit import borrowed
 from nogil_loader.kernels.philox import fill_uniforms
 from nogil_loader.transforms.numbers import Offsets, walk
-from nogil_loader.transforms.passes import Fork, Part, Pass, Whole
+from nogil_loader.transforms.passes import Fork, Part, Pass, Whole, plan_buffers
 from nogil_loader.transforms.step import Node
 from nogil_loader.transforms.sweep import Sweep
 from nogil_loader.transforms.text import Text, word
@@ -66,6 +67,9 @@ class Writer:
     ) -> None:
         self._buffers = 0
         self._text = text = Text(offsets, first_position)
+        arrays = [name for name in ARGUMENTS if name != "epoch_key"]
+        arrays += [*(f"buffer_{at}" for at in range(len(plan_buffers(parts)))), "out"]
+        text.add(*(f"{name} = {text.call(borrowed, name)}" for name in arrays))
         with text.block("for sample in range(len(indices)):"):
             text.add("key = keys[sample]", "given = source[indices[sample]]")
             for node in walk(nodes):

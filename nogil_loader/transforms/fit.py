@@ -82,7 +82,7 @@ class Scratch:
         steps: Rows of the parameters.
         parameters: float64 columns of the parameters.
         side: int64, the longest side of any image.
-        row: float32, two rows of pixels.
+        row: float32, one row of pixels.
         wide_row: float64, the same.
         work: float32, what a step or a sweep asks for.
         wide_work: float64, what a sweep asks for.
@@ -110,8 +110,7 @@ class Scratch:
             points = [step.target for step in steps([*part.points])]
             channels = max(spec.channels for spec in [*specs, *points])
             size = part.source.work.itemsize
-            # A spare row beside each row.
-            rows[size] = max(rows[size], 2 * channels * max(spec.width for spec in specs))
+            rows[size] = max(rows[size], channels * max(spec.width for spec in specs))
             works[size] = max(works[size], _weights(part))
         asked = [step.scratch(step.source) for step in steps(nodes)]
         return cls(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.kernels.generated import load_kernel
+from nogil_loader.kernels.toolchain import compiling
 from nogil_loader.transforms.codegen import KERNEL, Writer
 from nogil_loader.transforms.fit import Fit
 from nogil_loader.transforms.reference import run_reference
@@ -53,7 +53,6 @@ class Program:
         self.first_position = first_position
         self._fits: dict[Spec, Fit] = {}
         self._kernels: dict[tuple[Any, ...], Any] = {}
-        self._lock = threading.Lock()
         self._workspace = Workspace()
 
     def fit(self, spec: Spec) -> Fit:
@@ -84,7 +83,7 @@ class Program:
         Raises:
             ValueError: A user's function does not compile; the message names its file and line.
         """
-        with self._lock:
+        with compiling:  # the lock that a fork waits for
             if fit.form not in self._kernels:
                 writer = self.source(fit)
                 kernel = load_kernel(writer.text, KERNEL, _signature(fit), writer.names, announce=announce)

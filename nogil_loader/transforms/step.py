@@ -27,7 +27,7 @@ kind        ``function``
             dtypes of 32 bits and more) in place. Afterwards integer pixels are rounded and clipped.
 ``sample``  ``(source, target, numbers, drawn, rng, work, table)``: writes one array from another, both in the
             dtype and layout of the specs; ``work`` (float32) and ``table`` (int64) are scratch.
-``layout``  No function: the same values with axes in another order, or of another dtype if it is wider.
+``layout``  No function: the same values with axes in another order.
 ==========  ==========================================================================================
 
 ``reference`` is the same in numpy, for arrays with their channels last, ``(H, W, C)``:

@@ -7,6 +7,7 @@ from typing import TypeGuard
 import numpy as np
 
 from nogil_loader.kernels import pixels, resample, taps, warp
+from nogil_loader.kernels.prefetch import prefetch_row
 from nogil_loader.transforms.numbers import steps, walk
 from nogil_loader.transforms.passes import Pass
 from nogil_loader.transforms.spec import Spec
@@ -17,6 +18,8 @@ _LOAD = {1: pixels.load_1, 3: pixels.load_3, 4: pixels.load_4}
 _STORE = {1: pixels.store_1, 3: pixels.store_3, 4: pixels.store_4}
 _GATHER = {1: resample.gather_1, 3: resample.gather_3, 4: resample.gather_4}
 _WARP = {3: warp.warp_3, 4: warp.warp_4}
+# Rows that are asked for before they are written; two to four were equally fast.
+_AHEAD = 3
 _TAPS = {"bilinear": taps.bilinear_taps, "triangle": taps.triangle_taps, "area": taps.area_taps}
 
 
@@ -55,12 +58,20 @@ class Sweep:
         text.add(f"fill = numbers[{start}:{end}]")
         self._prepare_geometry()
         self._prepare_rows()
+        # What lies between the parts stays in the caches, the batch does not.
+        is_far = target.startswith("out")
+        if is_far:
+            height, length = (f"target.shape[{at}]" for at in ("0", "1"))
+            whole = f"target.reshape((1, {height}, {length} * {part.target.channels}))"
+            text.add(f"planes = {'target' if part.target.layout == 'CHW' else whole}")
         with text.block("for y in range(len(rows)):"):
             text.add(f"row = row_{self._channels}")
             self._fetch()
             *points, last = part.points or (None,)
             for each in points:
                 self._point(each)
+            if is_far:
+                text.add(text.call(prefetch_row, "planes", f"y + {_AHEAD}"))
             if _is_stored_scaled(last, part.target):
                 scaled = ("row", "target", "y", f"numbers_{last.position}")
                 text.add(text.call(pixels.store_planes_scaled, *scaled))
@@ -76,7 +87,6 @@ class Sweep:
         text, part = self._text, self._part
         for count in sorted({self._channels, *(step.target.channels for step in steps(part.points))}):
             text.add(f"row_{count} = {self._row_buffer}[: {count} * len(cols)].reshape(({count}, len(cols)))")
-        text.add(f"spare = {self._row_buffer}[len({self._row_buffer}) // 2 :]")
         for node in walk(part.points):
             if isinstance(node, Step) and not node.arguments:
                 numbers, drawn = text.parameters(node)
@@ -155,7 +165,9 @@ class Sweep:
             "at += cols_taps * len(cols)",
         )
         given = ("first_cols", "cols_weights", "cols_taps", "cols", str(channels), "starts", "weights")
-        text.add(f"low, columns, holes = {text.call(taps.place_columns, *given)}")
+        text.add("low, columns, holes = 0, 0, 0")
+        with text.block("if not turned:"):
+            text.add(f"low, columns, holes = {text.call(taps.place_columns, *given)}")
         text.add(f"line = {self._scratch}[at : at + columns * {channels} + {resample.SPARE}]")
         text.add(f"blended = line[: columns * {channels}]")
         if not self._planar:
@@ -216,7 +228,7 @@ class Sweep:
             else:
                 load = _LOAD.get(self._channels, pixels.load_many)
                 line = "image[rows[y]].reshape(-1)"
-                text.add(text.call(load, line, "cols", "run", "fill", "spare", "row"))
+                text.add(text.call(load, line, "cols", "run", "fill", "row"))
 
     def _fetch_resized(self, step: Step) -> None:
         text = self._text
