@@ -278,8 +278,8 @@ def test_a_batch_is_not_copied_on_its_way_to_torch(torch: Any) -> None:
     addresses: list[int] = []
 
     class Spy(nl.DefaultCollate):
-        def begin(self, first: Any, keys: Sequence[Hashable]) -> Any:
-            inner = super().begin(first, keys)
+        def begin(self, first: Any, keys: Sequence[Hashable], leaves: Any = None) -> Any:
+            inner = super().begin(first, keys, leaves)
 
             class Noting:
                 put = staticmethod(inner.put)

@@ -126,7 +126,7 @@ class Augmentation:
         """Iterate over what samples whose parts have these specs need."""
         # Joint transforms come first, so a part may not be any more what the dataset has.
         joined = {path for paths, _ in self._joint for path in paths}
-        wanted = [
+        wanted: list[tuple[tuple[str, ...], Iterator[tuple[Program, Fit]]]] = [
             ((path,), chain.fits(specs[path])) for path, chain in self._chains.items() if path not in joined
         ]
         wanted += [(paths, joint.fits([specs[path] for path in paths])) for paths, joint in self._joint]

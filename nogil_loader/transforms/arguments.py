@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -29,6 +29,8 @@ def as_number(name: str, value: Any, *, least: float = -math.inf, most: float = 
         ValueError: It is not finite or out of range.
     """
     allowed = _allowed(least, most)
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name}={describe(value, 200)}: expected {allowed}, not {type(value).__name__}")
     number = float(value)
@@ -54,7 +56,7 @@ def as_pair(name: str, value: Any, *, least: int = 1) -> tuple[int, int]:
         TypeError: It is neither.
         ValueError: A number is out of range, or there are not two.
     """
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
+    if is_sequence(value):
         if len(value) != 2:
             raise ValueError(f"{name}={describe(value, 200)}: expected one number or (height, width)")
         first, second = value
@@ -87,7 +89,7 @@ def as_range(
         TypeError: It is neither a number nor a pair.
         ValueError: A number is out of range, or the low one is above the high one.
     """
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
+    if is_sequence(value):
         if len(value) != 2:
             raise ValueError(f"{name}={describe(value, 200)}: expected one number or (low, high)")
         low, high = (as_number(name, each, least=least, most=most) for each in value)
@@ -110,9 +112,9 @@ def as_numbers(
         TypeError: It is neither.
         ValueError: It is empty, or a number is not finite or out of range.
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
         value = value.reshape(-1).tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if is_sequence(value):
         if not len(value):
             raise ValueError(f"{name}={describe(value, 200)}: expected at least one number")
         return tuple(as_number(name, each, least=least, most=most) for each in value)
@@ -135,6 +137,13 @@ def settle(transform: Any, **values: Any) -> None:
     """Store checked arguments in a frozen dataclass, in its ``__post_init__``."""
     for name, value in values.items():
         object.__setattr__(transform, name, value)
+
+
+def is_sequence(value: Any) -> TypeGuard[Any]:
+    """Whether it has several items, unlike text, and unlike an array without axes, which is a number."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _allowed(least: float, most: float) -> str:

@@ -220,8 +220,8 @@ class Sweep:
         text, has_channels = self._text, "C" in self._part.source.layout
         with text.block("elif turned:"):
             image = "image" if has_channels else "image.reshape((image.shape[0], image.shape[1], 1))"
-            load = pixels.load_plane_columns if self._planar else pixels.load_column
-            text.add(text.call(load, image, "rows[y]", "cols", "fill", "row"))
+            load_column = pixels.load_plane_columns if self._planar else pixels.load_column
+            text.add(text.call(load_column, image, "rows[y]", "cols", "fill", "row"))
         with text.block("else:"):
             if self._planar:
                 text.add(text.call(pixels.load_planes, "image", "rows[y]", "cols", "run", "fill", "row"))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from nogil_loader.errors import describe
 from nogil_loader.kernels.jit import jitable
 from nogil_loader.kernels.resized import warp_image
-from nogil_loader.transforms.arguments import as_choice, as_numbers, as_range, settle
+from nogil_loader.transforms.arguments import as_choice, as_numbers, as_range, is_sequence, settle
 from nogil_loader.transforms.image.channels import as_pixel
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step, Taps
@@ -104,7 +104,7 @@ class Affine(Operation):
 
 def _as_shear(name: str, value: Any) -> tuple[float, ...]:
     """Return (least, most, least vertical, most vertical) in degrees."""
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes) and len(value) == 4:
+    if is_sequence(value) and len(value) == 4:
         return (
             *as_range(name, value[:2], least=-89.0, most=89.0),
             *as_range(name, value[2:], least=-89.0, most=89.0),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
 from nogil_loader.kernels.colour import invert_from, round_down
 from nogil_loader.kernels.jit import jitable
-from nogil_loader.transforms.arguments import as_chance, as_range, settle
+from nogil_loader.transforms.arguments import as_chance, as_range, is_sequence, settle
 from nogil_loader.transforms.image.amount import draw_amount
 from nogil_loader.transforms.image.flip import draw_flag
 from nogil_loader.transforms.spec import Spec
@@ -172,7 +171,7 @@ class Posterize(Operation):
 
 
 def _as_bits(value: Any) -> tuple[int, int]:
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
+    if is_sequence(value):
         if len(value) != 2:
             raise ValueError(f"Posterize.bits={describe(value, 200)}: expected one number or (fewest, most)")
         fewest, most = value

@@ -72,9 +72,7 @@ def with_factor(step: Step, of: Scale) -> Step:
 
     The step's own constants keep their places.
     """
-    return replace(
-        step, draw=draw_factor, uniforms=2, numbers=(*step.numbers, *of.numbers(of.factor))
-    )
+    return replace(step, draw=draw_factor, uniforms=2, numbers=(*step.numbers, *of.numbers(of.factor)))
 
 
 @jitable
@@ -138,13 +136,14 @@ def change_tone(row: Any, y: int, numbers: Any, drawn: Any, rng: Any) -> None:
 
 def _change_tone(values: npt.NDArray[Any], numbers: Any, drawn: Any, rng: Any) -> npt.NDArray[Any]:
     brightness, color, bits, threshold = drawn
+    changed: npt.NDArray[Any] = np.where(values >= threshold, values.dtype.type(_WHITE) - values, values)
     if brightness != 1:
-        return values * values.dtype.type(brightness)
-    if color != 1 and values.shape[-1] == 3:
-        return values * values.dtype.type(color) + luma(values) * values.dtype.type(1 - color)
-    if bits < _BITS:
-        return values - values % (1 << int(_BITS - bits))
-    return np.where(values >= threshold, values.dtype.type(_WHITE) - values, values)
+        changed = values * values.dtype.type(brightness)
+    elif color != 1 and values.shape[-1] == 3:
+        changed = values * values.dtype.type(color) + luma(values) * values.dtype.type(1 - color)
+    elif bits < _BITS:
+        changed = values - values % (1 << int(_BITS - bits))
+    return changed
 
 
 # Places of pixels

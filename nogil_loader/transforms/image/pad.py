@@ -13,7 +13,7 @@ from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
 from nogil_loader.kernels.borders import BORDERS, fill_window
 from nogil_loader.kernels.jit import jitable
-from nogil_loader.transforms.arguments import as_choice, as_numbers, settle
+from nogil_loader.transforms.arguments import as_choice, as_numbers, is_sequence, settle
 from nogil_loader.transforms.image.channels import as_pixel
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
@@ -78,7 +78,7 @@ def as_padding(name: str, value: Any) -> tuple[int, int, int, int]:
         TypeError: ``value`` is neither an integer nor a sequence of them.
         ValueError: A width is negative, or there are not one, two or four.
     """
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
+    if is_sequence(value):
         if len(value) not in (1, 2, 4):
             raise ValueError(
                 f"{name}={describe(value, 200)}: expected one number, (left and right, top and bottom) or "

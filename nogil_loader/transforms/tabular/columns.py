@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
 from nogil_loader.transforms.accept import expect
+from nogil_loader.transforms.arguments import is_sequence
 from nogil_loader.transforms.spec import Spec
 
 # More columns than these are a mistake: a row of pixels, or of bytes.
@@ -49,10 +48,7 @@ def as_columns(name: str, value: Any) -> tuple[int, ...]:
         TypeError: It is neither an integer nor a sequence of integers.
         ValueError: There are none.
     """
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
-        given = list(value)
-    else:
-        given = [value]
+    given = list(value) if is_sequence(value) else [value]
     if not given:
         raise ValueError(f"{name}={describe(value, 200)}: expected at least one column")
     return tuple(as_count(name, each, least=-_MOST_COLUMNS, most=_MOST_COLUMNS) for each in given)

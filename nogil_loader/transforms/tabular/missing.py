@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nogil_loader.errors import describe
 from nogil_loader.kernels.jit import jitable
 from nogil_loader.transforms.accept import as_value, check_fit
-from nogil_loader.transforms.arguments import settle
+from nogil_loader.transforms.arguments import is_sequence, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
 from nogil_loader.transforms.tabular.columns import expect_rows, per_column
@@ -37,7 +37,7 @@ class FillMissing(Operation):
     sentinel: int | float | None = None
 
     def __post_init__(self) -> None:
-        given = self.value if isinstance(self.value, Sequence | np.ndarray) else [self.value]
+        given = self.value if is_sequence(self.value) else [self.value]
         if not len(given):
             raise ValueError(f"FillMissing.value={describe(self.value, 200)}: expected at least one number")
         settle(self, value=tuple(as_value("FillMissing.value", each) for each in given))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
 from nogil_loader.kernels.jit import jitable
-from nogil_loader.transforms.arguments import settle
+from nogil_loader.transforms.arguments import is_sequence, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
 from nogil_loader.transforms.tabular.columns import as_columns, expect_rows, resolve
@@ -41,7 +41,7 @@ class OneHot(Operation):
     columns: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        given = self.sizes if isinstance(self.sizes, Sequence | np.ndarray) else [self.sizes]
+        given = self.sizes if is_sequence(self.sizes) else [self.sizes]
         if not len(given) or isinstance(given, str | bytes):
             raise ValueError(f"OneHot.sizes={describe(self.sizes, 200)}: expected numbers of categories")
         settle(self, sizes=tuple(as_count("OneHot.sizes", each, least=1, most=_LARGEST) for each in given))
