@@ -116,6 +116,8 @@ class Augmentation:
             names = ", ".join(getattr(each, "__qualname__", describe(each, 100)) for each in functions)
             logger.warning("part of the transform is plain Python, which holds the GIL: %s", names)
         self._told = True
+        for chain in self._chains.values():
+            chain.refresh()
         for _, mixing in self._mixing:
             mixing.prepare()
         if table is not None:

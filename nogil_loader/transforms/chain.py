@@ -84,6 +84,12 @@ class Chain:
                 array = as_array(stage(array), stage)
         return array
 
+    def refresh(self) -> None:
+        """Look again at users' functions and at what they refer to."""
+        for stage in self._stages:
+            if isinstance(stage, Program):
+                stage.refresh()
+
     def fits(self, spec: Spec) -> Iterator[tuple[Program, Fit]]:
         """Iterate over the kernels as far as specs are known, which is up to the first plain function.
 

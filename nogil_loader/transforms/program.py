@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nogil_loader.kernels.fingerprint import fingerprint
 from nogil_loader.kernels.generated import load_kernel
 from nogil_loader.kernels.toolchain import compiling
 from nogil_loader.transforms.codegen import KERNEL, Writer
 from nogil_loader.transforms.fit import Fit
+from nogil_loader.transforms.numbers import steps
 from nogil_loader.transforms.reference import run_reference
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.transform import Transform
@@ -53,6 +55,8 @@ class Program:
         self.first_position = first_position
         self._fits: dict[Spec, Fit] = {}
         self._kernels: dict[tuple[Any, ...], Any] = {}
+        self._users: dict[int, Any] = {}
+        self._digest = ""
         self._workspace = Workspace()
 
     def fit(self, spec: Spec) -> Fit:
@@ -64,6 +68,9 @@ class Program:
         fit = self._fits.get(spec)
         if fit is None:
             fit = Fit.of(self._transform, spec)
+            for step in steps(fit.nodes):
+                if step.arguments:
+                    self._users[id(step.function)] = step.function
             if len(self._fits) >= _MOST_FITS:
                 self._fits.clear()
             self._fits[spec] = fit
@@ -90,6 +97,14 @@ class Program:
                 # Loops over pixels in plain Python would take seconds for an image; numpy does the same.
                 use = kernel if kernel is not None and kernel.origin != "python" else None
                 self._kernels[fit.form] = None if use is None else use.function
+
+    def refresh(self) -> None:
+        """Forget the kernels if users' functions, or what they refer to, have changed since the last time."""
+        if self._users:
+            digest = fingerprint(tuple(self._users.values())).digest
+            if digest != self._digest:
+                self._kernels.clear()
+                self._digest = digest
 
     def is_ready(self, fit: Fit) -> bool:
         """Whether nothing has to be compiled for a spec."""

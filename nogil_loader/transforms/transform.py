@@ -94,6 +94,7 @@ class Transform(ABC):
             ValueError: It does not fit; the message names the transform.
         """
         chain = self._as_chain()
+        chain.refresh()
         return chain.transform_one(array, chain.draw(seed, epoch, (index,)))
 
     def parameters(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
@@ -22,8 +24,28 @@ Array = npt.NDArray[Any]
 _UNIT = 2.0**-32
 
 
+class _Decorated(Operation):
+    """What a decorator has put in the place of a function."""
+
+    function: Callable[..., Any]
+
+    def __reduce__(self) -> Any:
+        # The function cannot be found under its name any more: the transform is there.
+        python = python_of(self.function)
+        if _found(python.__module__, python.__qualname__) is self:
+            return _found, (python.__module__, python.__qualname__)
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+def _found(module: str, qualname: str) -> Any:
+    found: Any = importlib.import_module(module) if module not in sys.modules else sys.modules[module]
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
 @dataclass(frozen=True)
-class Kernel(Operation):
+class Kernel(_Decorated):
     """A user's function from array to array; made by `kernel`.
 
     Args:
@@ -72,7 +94,7 @@ class Kernel(Operation):
 
 
 @dataclass(frozen=True)
-class Pixelwise(Operation):
+class Pixelwise(_Decorated):
     """A user's function from value to value, which becomes part of the sweep; made by `pixelwise`.
 
     Args:
@@ -134,8 +156,9 @@ def kernel(function: Any = None, *, output: Callable[[Spec], Spec] | None = None
     Args:
         function: ``(array, out, rng)``: reads ``array`` (contiguous, read-only) and writes every element of
             ``out``. It is compiled by numba, so it uses loops and numpy functions that numba knows. It should
-            not raise and should make no arrays. Random numbers come from ``rng``: `uniform`, `normal`,
-            `integer` of `nogil_loader.transforms`; they depend on (seed, epoch, index) alone.
+            not raise and should make no arrays. Global constants and functions that it uses are looked at again
+            whenever an epoch begins. Random numbers come from ``rng``: `uniform`, `normal`, `integer` of
+            `nogil_loader.transforms`; they depend on (seed, epoch, index) alone.
         output: From the `Spec` of ``array`` to that of ``out``; the same by default.
 
     Returns:
@@ -204,6 +227,10 @@ def python_of(function: Any) -> Callable[..., Any]:
 def _check_function(who: str, function: Any, count: int | None, expected: str) -> None:
     if not inspect.isfunction(python_of(function)):
         raise TypeError(f"{who}({describe(function, 200)}): expected a function {expected}")
+    if inspect.isgeneratorfunction(python_of(function)) or inspect.iscoroutinefunction(python_of(function)):
+        raise ValueError(
+            f"{who} {_name(function)}: it is a generator or a coroutine, expected a plain function"
+        )
     if is_parallel(function):
         raise ValueError(
             f"{who} {_name(function)}: it is compiled with parallel=True, and two worker threads in a parallel "
