@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -304,3 +305,50 @@ def test_e06_other_dtypes_in_the_stream_are_no_reason_to_stop() -> None:
     assert (
         len(programs._kernels) == 4
     )  # uint8, int16, float32 and float64: layouts and byte orders make no difference
+
+
+@pytest.mark.parametrize("dataset", [Images(), nl.ArrayDataset(IMAGES)], ids=["singly", "array"])
+def test_e05_compiling_is_not_on_the_clock(
+    dataset: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOGIL_LOADER_CACHE_DIR", str(tmp_path))
+
+    @kernel
+    def upside_down(image: Any, out: Any, rng: Any) -> None:
+        for y in range(image.shape[0]):
+            for x in range(image.shape[1]):
+                for c in range(image.shape[2]):
+                    out[y, x, c] = image[image.shape[0] - 1 - y, x, c]
+
+    # A compiler takes at least ten times as long as a worker may be silent.
+    batches = load(dataset, transform=Compose([upside_down]), num_workers=3, timeout=0.05, batch_size=25)
+    np.testing.assert_array_equal(images_of(batches), IMAGES[:, ::-1])
+
+
+def test_mixing_keeps_batches_whole() -> None:
+    mix = {(0, 1): nl.transforms.MixUp(num_classes=50)}
+    loader = nl.DataLoader(
+        nl.ArrayDataset(IMAGES.astype(np.float32), LABELS), batch_size=8, transform=mix, seed=1
+    )
+    images, labels = next(iter(loader))
+    assert images.shape == (8, 12, 14, 3)
+    np.testing.assert_allclose(labels.sum(axis=1), 1, rtol=1e-6)
+    with pytest.raises(ValueError, match="fixed_batch_size=False and a transform of whole batches"):
+        nl.DataLoader(
+            nl.ArrayDataset(IMAGES, LABELS),
+            transform=mix,
+            memory=nl.MemoryPolicy(fixed_batch_size=False),
+        )
+
+
+def test_mixing_leaves_alone_what_a_collate_function_returned() -> None:
+    images = IMAGES[:8].astype(np.float32)
+    before = images.copy()
+    mix = {(0, 1): nl.transforms.MixUp(num_classes=50)}
+    for collate in (lambda samples: (images, LABELS[:8]), None):
+        dataset = [(image, label) for image, label in zip(images, LABELS, strict=False)]
+        (batch,) = nl.DataLoader(
+            dataset, batch_size=8, transform=mix, collate_fn=collate, seed=1, num_workers=1
+        )
+        assert not np.array_equal(batch[0], before)
+        np.testing.assert_array_equal(images, before)

@@ -145,7 +145,9 @@ class Pixelwise(_Decorated):
 
 
 @overload
-def kernel(function: Callable[[Array, Array, Any], None]) -> Kernel: ...
+def kernel(
+    function: Callable[[Array, Array, Any], None], *, output: Callable[[Spec], Spec] | None = None
+) -> Kernel: ...
 @overload
 def kernel(
     *, output: Callable[[Spec], Spec] | None = None
