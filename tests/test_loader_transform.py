@@ -352,3 +352,37 @@ def test_mixing_leaves_alone_what_a_collate_function_returned() -> None:
         )
         assert not np.array_equal(batch[0], before)
         np.testing.assert_array_equal(images, before)
+
+
+@pytest.mark.parametrize(
+    ("sample", "transform", "words"),
+    [
+        ((IMAGES[0], 3), CHAIN, r"(?s)not tuple .*say which item is meant: transform=\{0: …\}"),
+        ({"image": IMAGES[0]}, CHAIN, r"say which value is meant: transform=\{'image': …\}"),
+        (Record(IMAGES[0], 1), CHAIN, r"say which field is meant: transform=\{'image': …\}"),
+        ({"x": IMAGES[0], "y": "text"}, {"y": CHAIN}, r"transform at 'y', sample 0: .*not str"),
+        ({"a": {"b": IMAGES[0]}}, {"a": CHAIN}, r"transform=\{'a.b': …\}"),
+    ],
+    ids=["tuple", "dict", "record", "text", "nested"],
+)
+@pytest.mark.parametrize("collate", [None, list], ids=["default", "own"])
+def test_what_is_no_array_is_refused_with_advice(
+    sample: Any, transform: Any, words: str, collate: Any
+) -> None:
+    with pytest.raises(nl.DeadWorkerError) as caught:
+        load([sample], transform=transform, collate_fn=collate, num_workers=1)
+    with pytest.raises(ValueError, match=words):
+        raise caught.value.__cause__  # type: ignore[misc]
+
+
+def test_another_dtype_is_called_one() -> None:
+    samples = [IMAGES[0], IMAGES[1].astype(np.float32)]
+    with pytest.raises(nl.DeadWorkerError, match=r"dtypes differ .*float32.*uint8"):
+        load(samples, transform=HorizontalFlip(), num_workers=1)
+
+
+def test_no_part_is_transformed_twice() -> None:
+    joint = nl.transforms.Joint([HorizontalFlip()], kinds=("image", "mask"))
+    for twice in ({"image": CHAIN, ("image", "mask"): joint}, {("image", "image"): joint}):
+        with pytest.raises(ValueError, match="'image' is transformed twice; put all"):
+            nl.DataLoader([], transform=twice)

@@ -20,7 +20,7 @@ from nogil_loader.data.arrays import gather_batch
 from nogil_loader.data.protocols import Table
 from nogil_loader.engine.compiling import compile_kernel, compile_off_the_clock
 from nogil_loader.engine.scope import SampleScope
-from nogil_loader.engine.transformed import TicketLeaves, like, refusal
+from nogil_loader.engine.transformed import TicketLeaves, check_value, like, refusal
 from nogil_loader.errors import describe
 from nogil_loader.memory.buffers import allocate
 from nogil_loader.transforms.chain import Chain, Misfit, draw_for
@@ -70,6 +70,7 @@ class Augmentation:
                 )
             transform.check_keys(len(keys))
             if isinstance(transform, JointTransform):
+                self._check_free(name, paths)
                 self._joint.append((paths, transform))
             else:
                 self._mixing.append((paths, transform))
@@ -85,7 +86,17 @@ class Augmentation:
             raise TypeError(
                 f"{name}: {type(transform).__name__} changes one array; for several in step use Joint([…])"
             )
+        self._check_free(name, paths)
         self._chains[paths[0]] = Chain(transform)
+
+    def _check_free(self, name: str, paths: tuple[str, ...]) -> None:
+        """Refuse a second transform for a part of a sample: nobody could say which comes first."""
+        taken = {*self._chains, *(path for others, _ in self._joint for path in others)}
+        twice = [path for at, path in enumerate(paths) if path in taken or path in paths[:at]]
+        if twice:
+            raise ValueError(
+                f"{name}: {twice[0]!r} is transformed twice; put all that is done to it into one Compose or Joint"
+            )
 
     @property
     def mixes_batches(self) -> bool:
@@ -126,10 +137,8 @@ class Augmentation:
 
     def _kernels(self, specs: Mapping[str, Spec]) -> Iterator[tuple[Program, Fit]]:
         """Iterate over what samples whose parts have these specs need."""
-        # Joint transforms come first, so a part may not be any more what the dataset has.
-        joined = {path for paths, _ in self._joint for path in paths}
         wanted: list[tuple[tuple[str, ...], Iterator[tuple[Program, Fit]]]] = [
-            ((path,), chain.fits(specs[path])) for path, chain in self._chains.items() if path not in joined
+            ((path,), chain.fits(specs[path])) for path, chain in self._chains.items()
         ]
         wanted += [(paths, joint.fits([specs[path] for path in paths])) for paths, joint in self._joint]
         for paths, fits in wanted:
@@ -205,6 +214,7 @@ class Augmentation:
 
         def change(path: str, chain: Chain) -> Callable[[Any], Any]:
             def changed(value: Any) -> Any:
+                check_value(value, path, key)
                 try:
                     made = chain.transform_one(value, draw, None, compile_off_the_clock(scope))
                 except Misfit as misfit:

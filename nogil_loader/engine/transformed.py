@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from nogil_loader.collate.kinds import kind_of
-from nogil_loader.collate.roster import Roster, place
+from nogil_loader.collate.roster import Roster, child_path, place
 from nogil_loader.collate.slots import ArraySlots, Slots
 from nogil_loader.collate.tree import Leaf
 from nogil_loader.engine.compiling import compile_off_the_clock
@@ -73,21 +73,19 @@ class TransformedSlots(Slots):
         slot = self._plain.slot(position)
         made = self._transformed(value, slot)
         if made is not slot:
-            self._misfit(made, position)
-            self._inner.put(made, position)
+            raise self._misfit(made, slot, position)
 
-    def _misfit(self, made: Any, position: int) -> None:
-        raise self._roster.wrong_shape(
-            self._path,
-            position,
-            made.shape,
-            self._plain.slot(0).shape if self._plain is not None else (),
-            f"end the transform with one size for all, by Resize or a crop; it is {self._leaf.chain.transform}",
-        )
+    def _misfit(self, made: Any, slot: Any, position: int) -> CollateError:
+        if made.shape == slot.shape:
+            return self._roster.wrong_dtype(self._path, position, made.dtype, slot.dtype)
+        chain = self._leaf.chain.transform
+        advice = f"end the transform with one size for all, by Resize or a crop; it is {chain}"
+        return self._roster.wrong_shape(self._path, position, made.shape, slot.shape, advice)
 
     def _transformed(self, value: Any, out: Any) -> Any:
         scope, chain = self._leaf.scope, self._leaf.chain
         stage, scope.stage = scope.stage, TRANSFORM
+        check_value(value, self._path, scope.key)
         try:
             draw = draw_for(scope.seed, scope.epoch, (scope.key,))
             return chain.transform_one(value, draw, out, compile_off_the_clock(scope))
@@ -106,6 +104,35 @@ class TransformedSlots(Slots):
 def like(value: Any, array: Any) -> Any:
     """Return an array as what the sample's value was: a tensor of the same memory, or an array."""
     return sys.modules["torch"].from_numpy(array) if kind_of(value) == "tensor" else array
+
+
+def check_value(value: Any, path: str, key: Hashable) -> None:
+    """Refuse a part of a sample that is no array.
+
+    Raises:
+        CollateError: It is none; the message says how to name the part that is one.
+    """
+    match kind_of(value):
+        case "array" | "number" | "tensor":
+            return
+        case "sequence":
+            advice = f"; say which item is meant: transform={{{_example(path, 0)}: …}}"
+        case "mapping":
+            advice = (
+                f"; say which value is meant: transform={{{_example(path, next(iter(value), 'image'))}: …}}"
+            )
+        case "record":
+            advice = f"; say which field is meant: transform={{{_example(path, 'image')}: …}}"
+        case _:
+            if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+                return
+            advice = ""
+    told = f"transforms take arrays, not {type(value).__name__} ({describe(value, 80)}){advice}"
+    raise refusal(Misfit(told), path, key)
+
+
+def _example(path: str, key: Hashable) -> str:
+    return repr(child_path(path, key) if path else key)
 
 
 def refusal(misfit: Misfit, path: str, key: Hashable) -> CollateError:

@@ -149,15 +149,30 @@ def _as_transforms(who: str, value: Any, *, functions: bool = False) -> tuple[An
         if isinstance(each, type):
             raise TypeError(f"{who}.transforms: {each.__name__} is a class; call it first, with its options")
         if isinstance(each, Transform):
+            if not functions and (inner := _function_in(each)) is not None:
+                raise TypeError(f"{who}.transforms: {describe(inner, 200)} {_OUTERMOST}")
             continue
         if not callable(each):
             raise TypeError(f"{who}.transforms: {describe(each, 200)} is not a transform")
         if not functions:
-            raise TypeError(
-                f"{who}.transforms: {describe(each, 200)} is a plain function, which can stand in the outermost "
-                f"Compose only; decorate it with nogil_loader.kernel or nogil_loader.pixelwise"
-            )
+            raise TypeError(f"{who}.transforms: {describe(each, 200)} {_OUTERMOST}")
     return tuple(value)
+
+
+_OUTERMOST = (
+    "is a plain function, which can stand in the outermost Compose only; decorate it with nogil_loader.kernel or "
+    "nogil_loader.pixelwise"
+)
+
+
+def _function_in(transform: Transform) -> Any:
+    """Return a plain function in a transform, None if there is none."""
+    if isinstance(transform, Compose):
+        for each in transform.transforms:
+            found = _function_in(each) if isinstance(each, Transform) else each
+            if found is not None:
+                return found
+    return None
 
 
 @jitable
