@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.engine.iterator import LoaderIterator
-from nogil_loader.kernels.cache import cache_folder
-from nogil_loader.kernels.generated import GeneratedKernel, loaded_kernels
-from nogil_loader.kernels.loaded import can_compile, load_own_kernels
+from nogil_loader.kernels.compiler.cache import cache_folder
+from nogil_loader.kernels.compiler.generated import GeneratedKernel, loaded_kernels
+from nogil_loader.kernels.compiler.loaded import can_compile, load_own_kernels
 from nogil_loader.loader import DataLoader
 from nogil_loader.targets import Target, TargetError, check_file, enter_folder, resolve, run_users_code
 from nogil_loader.transforms.spec import Spec

@@ -22,8 +22,8 @@ FLOW = """
     import sys
     import numpy as np
     from nogil_loader import ArrayDataset, DataLoader
-    from nogil_loader.kernels.generated import loaded_kernels
-    from nogil_loader.kernels.loaded import load_own_kernels
+    from nogil_loader.kernels.compiler.generated import loaded_kernels
+    from nogil_loader.kernels.compiler.loaded import load_own_kernels
     from nogil_loader.transforms.image.flip import HorizontalFlip
     from nogil_loader.transforms.compose import Compose
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from nogil_loader.kernels.fingerprint import fingerprint
-from nogil_loader.kernels.toolchain import (
+from nogil_loader.kernels.compiler.fingerprint import fingerprint
+from nogil_loader.kernels.compiler.toolchain import (
     Compiled,
     compile_function,
     compiling,

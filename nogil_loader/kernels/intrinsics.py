@@ -10,7 +10,7 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-from nogil_loader.kernels.jit import borrowed
+from nogil_loader.kernels.compiler.jit import borrowed
 from nogil_loader.kernels.rows import copy_bytes
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.pixels import copy_array
 from nogil_loader.kernels.philox import fill_uniforms
-from nogil_loader.kernels.pixels import copy_array
 from nogil_loader.kernels.rows import copy_bytes
 
 # Keeps 0 out of the logarithm: uniform numbers are multiples of 2**-32, this puts them between those.

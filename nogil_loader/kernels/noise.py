@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.philox import HALF, LOW, ROUNDS, next_round_key, philox, philox_round
 
 # Blocks of noise have the highest bit set; the others count.

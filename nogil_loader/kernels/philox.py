@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 
 LOW: Final = np.uint64(0xFFFF_FFFF)
 HALF: Final = np.uint64(32)

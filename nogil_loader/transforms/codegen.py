@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nogil_loader.kernels import pixels
-from nogil_loader.kernels.jit import borrowed
+from nogil_loader.kernels.compiler.jit import borrowed
+from nogil_loader.kernels.images import pixels
 from nogil_loader.kernels.philox import fill_uniforms
 from nogil_loader.transforms.numbers import Offsets, walk
 from nogil_loader.transforms.passes import Fork, Part, Pass, Whole, plan_buffers

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.arguments import as_chance, as_numbers, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Choice, Node

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.resample import line_length
-from nogil_loader.kernels.taps import taps_needed
-from nogil_loader.kernels.warp import CORNERS
+from nogil_loader.kernels.images.resample import line_length
+from nogil_loader.kernels.images.taps import taps_needed
+from nogil_loader.kernels.images.warp import CORNERS
 from nogil_loader.transforms.numbers import Offsets, passes, steps, walk
 from nogil_loader.transforms.passes import Part, Pass, plan_buffers, plan_parts
 from nogil_loader.transforms.spec import Spec

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.resized import resize_image, warp_image
+from nogil_loader.kernels.images.resized import resize_image, warp_image
 from nogil_loader.transforms.numbers import walk
 from nogil_loader.transforms.spec import Layout, Spec
 from nogil_loader.transforms.step import Choice, Function, Node, Step

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.kernels import mixing
-from nogil_loader.kernels.generated import GeneratedKernel, load_kernel
+from nogil_loader.kernels.compiler.generated import GeneratedKernel, load_kernel
 from nogil_loader.kernels.philox import uniforms
 from nogil_loader.transforms.arguments import as_chance, as_choice, as_number, settle
 from nogil_loader.transforms.labels import mix_labels

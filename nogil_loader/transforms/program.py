@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.fingerprint import fingerprint
-from nogil_loader.kernels.generated import load_kernel
-from nogil_loader.kernels.toolchain import compiling
+from nogil_loader.kernels.compiler.fingerprint import fingerprint
+from nogil_loader.kernels.compiler.generated import load_kernel
+from nogil_loader.kernels.compiler.toolchain import compiling
 from nogil_loader.transforms.codegen import KERNEL, Writer
 from nogil_loader.transforms.fit import Fit
 from nogil_loader.transforms.numbers import steps

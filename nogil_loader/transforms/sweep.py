@@ -6,8 +6,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from nogil_loader.kernels import pixels, resample, taps, warp
-from nogil_loader.kernels.prefetch import prefetch_row
+from nogil_loader.kernels.images import pixels, resample, taps, warp
+from nogil_loader.kernels.images.prefetch import prefetch_row
 from nogil_loader.transforms.numbers import steps, walk
 from nogil_loader.transforms.passes import Pass
 from nogil_loader.transforms.spec import Spec

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.fingerprint import is_parallel
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.fingerprint import is_parallel
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.noise import noise_word, normal_number
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

@@ -67,7 +67,7 @@ assert names.count("pad_rows") == 1, names
 assert pad_rows.compiled_signatures == 1
 """,
         timeout=50,
-        environment={"NUMBA_CACHE_DIR": str(tmp_path / "cold")},
+        environment={"NOGIL_LOADER_CACHE_DIR": str(tmp_path / "cold")},
     )
     assert result.returncode == 0, result.stderr
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from nogil_loader.kernels import jit
+from nogil_loader.kernels.compiler import jit
 from nogil_loader.kernels.noise import (
     fill_noise_words,
     fill_normal_noise,

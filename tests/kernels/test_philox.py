@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from nogil_loader.kernels import jit
+from nogil_loader.kernels.compiler import jit
 from nogil_loader.kernels.philox import epoch_key, fill_uniforms, philox, uniforms
 from tests.kernels.randomness import assert_independent, excess, reference, reference_key
 

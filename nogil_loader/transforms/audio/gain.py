@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.signals import rounded, store_rounded
 from nogil_loader.transforms.arguments import as_range, settle
 from nogil_loader.transforms.audio.signal import (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.noise import fill_normal_noise, normal_noise
 from nogil_loader.kernels.signals import lane_sum, rounded, store_rounded, sum_squares
 from nogil_loader.transforms.arguments import as_range, settle

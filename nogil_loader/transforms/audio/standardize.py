@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_flag
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.signals import lane_sum, sum_deviations, sum_squares
 from nogil_loader.transforms.arguments import settle
 from nogil_loader.transforms.audio.signal import expect_signal, working

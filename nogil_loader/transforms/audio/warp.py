@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.signals import between, linear, rounded, store_rounded
 from nogil_loader.transforms.arguments import as_number, settle
 from nogil_loader.transforms.audio.signal import expect_signal, limits, working

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.resized import warp_image
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.resized import warp_image
 from nogil_loader.transforms.arguments import as_choice, as_numbers, as_range, is_sequence, settle
 from nogil_loader.transforms.image.channels import as_pixel
 from nogil_loader.transforms.spec import Spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 
 
 @jitable

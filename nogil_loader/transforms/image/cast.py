@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.pixels import scale_and_shift
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.pixels import scale_and_shift
 from nogil_loader.transforms.arguments import settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.colour import blend_with_luma, turn_hue
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.colour import blend_with_luma, turn_hue
 from nogil_loader.transforms.arguments import as_chance, as_range, settle
 from nogil_loader.transforms.image.amount import draw_amount
 from nogil_loader.transforms.image.grey import luma

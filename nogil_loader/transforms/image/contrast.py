@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.colour import BLUE, GREEN, RED
-from nogil_loader.kernels.contrast import blend_floats, blend_integers, mean_luma
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.pixels import copy_array
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.colour import BLUE, GREEN, RED
+from nogil_loader.kernels.images.contrast import blend_floats, blend_integers, mean_luma
+from nogil_loader.kernels.images.pixels import copy_array
 from nogil_loader.transforms.arguments import as_chance, as_range, settle
 from nogil_loader.transforms.image.amount import draw_amount
 from nogil_loader.transforms.image.grey import grey_or_colour_image

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_count
-from nogil_loader.kernels.borders import BORDERS, fill_window
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.borders import BORDERS, fill_window
 from nogil_loader.transforms.arguments import as_choice, as_numbers, as_pair, settle
 from nogil_loader.transforms.image.pad import as_padding, check_margin, margin_fill, window, window_step
 from nogil_loader.transforms.spec import Spec

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.grain import add_normal_noise
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.grain import add_normal_noise
 from nogil_loader.transforms.arguments import as_chance, as_numbers, as_range, settle
 from nogil_loader.transforms.image.holes import erase_holes, erased_holes, fill_numbers
 from nogil_loader.transforms.image.noise import noise_rows, padded

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.pixels import count_up
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.pixels import count_up
 from nogil_loader.transforms.arguments import as_chance, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.colour import BLUE, GREEN, RED, repeat_first, to_luma
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.colour import BLUE, GREEN, RED, repeat_first, to_luma
 from nogil_loader.transforms.arguments import as_chance, settle
 from nogil_loader.transforms.image.flip import draw_flag
 from nogil_loader.transforms.spec import Spec

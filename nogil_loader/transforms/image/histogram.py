@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.filters import as_planes
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.levels import LEVELS, equalize, stretch
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.filters import as_planes
+from nogil_loader.kernels.images.levels import LEVELS, equalize, stretch
 from nogil_loader.transforms.image.whole import as_wide, whole_numbers
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.arguments import as_chance, as_numbers, as_pair, as_range, settle
 from nogil_loader.transforms.image.channels import as_pixel
 from nogil_loader.transforms.spec import Spec

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.arguments import as_choice, as_range, settle
 from nogil_loader.transforms.compose import lower_all, lower_branch
 from nogil_loader.transforms.image.colour import Hue, Saturation, colour_image

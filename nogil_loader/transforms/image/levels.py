@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
-from nogil_loader.kernels.colour import invert_from, round_down
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.colour import invert_from, round_down
 from nogil_loader.transforms.arguments import as_chance, as_range, is_sequence, settle
 from nogil_loader.transforms.image.amount import draw_amount
 from nogil_loader.transforms.image.flip import draw_flag

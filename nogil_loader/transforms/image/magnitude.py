@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.colour import blend_with_luma, invert_from, round_down, scale
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.resized import warp_image
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.colour import blend_with_luma, invert_from, round_down, scale
+from nogil_loader.kernels.images.resized import warp_image
 from nogil_loader.transforms.image.grey import luma
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step, Taps

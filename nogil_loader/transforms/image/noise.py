@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.grain import add_normal_noise
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.grain import add_normal_noise
 from nogil_loader.kernels.noise import normal_noise
 from nogil_loader.transforms.arguments import as_chance, as_number, as_range, settle
 from nogil_loader.transforms.spec import Spec

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.pixels import scale_and_shift
+from nogil_loader.kernels.images.pixels import scale_and_shift
 from nogil_loader.transforms.arguments import as_numbers, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

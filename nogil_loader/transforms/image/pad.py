@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
-from nogil_loader.kernels.borders import BORDERS, fill_window
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.borders import BORDERS, fill_window
 from nogil_loader.transforms.arguments import as_choice, as_numbers, is_sequence, settle
 from nogil_loader.transforms.image.channels import as_pixel
 from nogil_loader.transforms.spec import Spec

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_count, as_flag
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.resized import resize_image
-from nogil_loader.kernels.taps import Taps, taps_needed
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.resized import resize_image
+from nogil_loader.kernels.images.taps import Taps, taps_needed
 from nogil_loader.transforms.arguments import as_choice, as_pair, as_range, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Function, Step
@@ -23,7 +23,7 @@ from nogil_loader.transforms.transform import Operation
 INTERPOLATIONS: Final = ("bilinear", "nearest", "area")
 # As in torchvision: after so many boxes that do not fit, the largest one in the middle is taken.
 _ATTEMPTS: Final = 10
-# Up to so many taps the errors of float32 cannot bring a pixel of 8 bits past its limits (see `kernels.resample`).
+# Up to so many taps the errors of float32 cannot bring a pixel of 8 bits past its limits (see `resample`).
 _EXACT_TAPS: Final = 1 << 14
 # Longer sides are mistakes (see `arguments`).
 _LONGEST: Final = 1 << 24

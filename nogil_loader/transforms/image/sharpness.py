@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.filters import as_planes, sharpen
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.filters import as_planes, sharpen
 from nogil_loader.transforms.arguments import as_range, settle
 from nogil_loader.transforms.image.whole import as_wide, draw_range, joined, split, whole_numbers, work_length
 from nogil_loader.transforms.spec import Spec

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.colour import scale
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.power import power_float32, raise_float32
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.colour import scale
+from nogil_loader.kernels.images.power import power_float32, raise_float32
 from nogil_loader.transforms.arguments import as_chance, as_number, as_range, settle
 from nogil_loader.transforms.image.amount import draw_amount
 from nogil_loader.transforms.spec import Spec

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_count
-from nogil_loader.kernels.jit import jitable
-from nogil_loader.kernels.pixels import count_up
+from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.images.pixels import count_up
 from nogil_loader.transforms.arguments import settle
 from nogil_loader.transforms.image.flip import count_down
 from nogil_loader.transforms.spec import Spec

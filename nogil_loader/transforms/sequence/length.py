@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_count
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.accept import as_value, check_fit, expect
 from nogil_loader.transforms.arguments import as_choice, settle
 from nogil_loader.transforms.spec import Spec

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.accept import expect
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.checks import as_count
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.noise import noise_word, noise_words
 from nogil_loader.transforms.accept import expect
 from nogil_loader.transforms.arguments import as_number, settle

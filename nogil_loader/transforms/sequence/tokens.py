@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.kernels.noise import fill_noise_words, noise_word, noise_words
 from nogil_loader.transforms.accept import EXACT, expect
 from nogil_loader.transforms.arguments import as_chance, settle

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.arguments import as_numbers, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

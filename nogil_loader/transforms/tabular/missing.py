@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.accept import as_value, check_fit
 from nogil_loader.transforms.arguments import is_sequence, settle
 from nogil_loader.transforms.spec import Spec

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.arguments import is_sequence, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

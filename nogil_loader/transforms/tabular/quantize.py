@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
-from nogil_loader.kernels.jit import jitable
+from nogil_loader.kernels.compiler.jit import jitable
 from nogil_loader.transforms.arguments import as_numbers, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step

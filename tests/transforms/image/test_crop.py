@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from nogil_loader.kernels.borders import BORDERS
+from nogil_loader.kernels.images.borders import BORDERS
 from nogil_loader.transforms.image.crop import CenterCrop, Crop, RandomCrop
 from nogil_loader.transforms.spec import Spec
 from tests.transforms.image.agree import drawn, parameters, run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from nogil_loader.kernels.borders import BORDERS
+from nogil_loader.kernels.images.borders import BORDERS
 from nogil_loader.transforms.compose import Compose
 from nogil_loader.transforms.image.flip import VerticalFlip
 from nogil_loader.transforms.image.pad import Pad

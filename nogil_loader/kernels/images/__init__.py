@@ -1,0 +1,1 @@
+"""Kernels of images: rows of pixels, and what is done to them."""
