@@ -386,3 +386,12 @@ def test_no_part_is_transformed_twice() -> None:
     for twice in ({"image": CHAIN, ("image", "mask"): joint}, {("image", "image"): joint}):
         with pytest.raises(ValueError, match="'image' is transformed twice; put all"):
             nl.DataLoader([], transform=twice)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("make", [Images, lambda: nl.ArrayDataset(IMAGES)], ids=["singly", "array"])
+def test_a_chain_may_end_with_a_plain_function(make: Any, workers: int) -> None:
+    chain = Compose([RandomCrop(9), lambda image: image // 2])
+    got = images_of(load(make(), transform=chain, num_workers=workers))
+    expected = [chain.apply(image, seed=SEED, index=n) for n, image in enumerate(IMAGES)]
+    np.testing.assert_array_equal(got, np.stack(expected))

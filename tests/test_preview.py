@@ -139,7 +139,7 @@ def test_captions_tell_what_parameters_tells(seed: int, epoch: int, index: int) 
             branches = ["HorizontalFlip", "VerticalFlip", "RandomApply"]
             assert words == branches[int(drawn.values["taken"])]
         elif name == "RandomApply":
-            assert words == ("none" if drawn.values["taken"] < 0 else "HorizontalFlip")
+            assert words == ("HorizontalFlip" if drawn.values["applied"] else "none")
         else:
             assert words == ", ".join(f"{key}={int(value)}" for key, value in drawn.values.items())
 

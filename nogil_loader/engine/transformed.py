@@ -72,8 +72,11 @@ class TransformedSlots(Slots):
             return
         slot = self._plain.slot(position)
         made = self._transformed(value, slot)
-        if made is not slot:
+        if made is slot:
+            return
+        if made.shape != slot.shape or made.dtype != slot.dtype:
             raise self._misfit(made, slot, position)
+        slot[...] = made  # a plain function at the end of a chain makes arrays of its own
 
     def _misfit(self, made: Any, slot: Any, position: int) -> CollateError:
         if made.shape == slot.shape:

@@ -11,7 +11,9 @@ _WORD = 2**64 - 1
 
 
 def word_of(key: Hashable) -> int:
-    """Return 64 bits for a key; for keys that are no integers, a hash that is the same in every process."""
-    if isinstance(key, (int, np.integer)):
+    """Return 64 bits for a key: an integer's own if it has no more, else a hash of how the key prints."""
+    if isinstance(key, (int, np.integer)) and -(2**63) <= int(key) <= _WORD:
         return int(key) & _WORD
+    if isinstance(key, str):
+        key = str(key)  # numpy's strings are equal to Python's, but print otherwise
     return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big")

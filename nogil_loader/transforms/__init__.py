@@ -44,4 +44,40 @@ __all__ = [
     "pixelwise",
     "uniform",
 ]
+# What these are called elsewhere.
+_OTHER_NAMES = {
+    "ToTensor": "ToFloat() and ToCHW()",
+    "PILToTensor": "ToCHW()",
+    "ToImage": "nothing: arrays are taken as they are",
+    "ToDtype": "Cast(dtype), or ToFloat() to scale to 0-1",
+    "ConvertImageDtype": "ToFloat() or Cast(dtype)",
+    "RandomHorizontalFlip": "HorizontalFlip(p)",
+    "RandomVerticalFlip": "VerticalFlip(p)",
+    "RandomRotation": "Affine(degrees=…)",
+    "RandomAffine": "Affine(…)",
+    "Rotate": "Affine(degrees=…)",
+    "ShiftScaleRotate": "Affine(…)",
+    "RandomRotate90": "Rotate90()",
+    "RandomBrightnessContrast": "ColorJitter(brightness=…, contrast=…)",
+    "HueSaturationValue": "ColorJitter(saturation=…, hue=…)",
+    "RandomSolarize": "Solarize(threshold, p)",
+    "RandomPosterize": "Posterize(bits, p)",
+    "RandomInvert": "Invert(p)",
+    "RandomEqualize": "RandomApply(Equalize(), p)",
+    "RandomAutocontrast": "RandomApply(AutoContrast(), p)",
+    "RandomAdjustSharpness": "RandomApply(Sharpness(factor), p)",
+    "RandomChoice": "OneOf([…])",
+    "RandomGamma": "Gamma(range)",
+    "GaussNoise": "GaussianNoise(std)",
+    "ToGray": "RandomGrayscale(p) or Grayscale()",
+    "Lambda": "a plain function in Compose([…])",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _OTHER_NAMES:
+        raise AttributeError(f"{__name__} has no {name}; here it is {_OTHER_NAMES[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ += sorted({*audio.__all__, *image.__all__, *sequence.__all__, *tabular.__all__})

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nogil_loader.checks import as_count
 from nogil_loader.errors import describe
 from nogil_loader.kernels.philox import epoch_key
 from nogil_loader.memory.buffers import allocate
@@ -121,6 +122,17 @@ def draw_for(seed: int, epoch: int, keys: Sequence[Hashable]) -> Draw:
     if words is None:
         words = np.fromiter(map(word_of, keys), np.uint64, len(keys))
     return Draw(_epoch_key(seed, epoch), words)
+
+
+def check_moment(seed: int, epoch: int) -> None:
+    """Refuse a seed or an epoch that no loader has.
+
+    Raises:
+        TypeError: It is no integer.
+        ValueError: It is out of range.
+    """
+    as_count("seed", seed, least=0, most=2**64 - 1)
+    as_count("epoch", epoch, least=0)
 
 
 def _fit(program: Program, spec: Spec) -> Fit:

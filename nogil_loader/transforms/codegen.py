@@ -152,5 +152,8 @@ class Writer:
         numbers, drawn = text.parameters(step)
         given = {"source": here, "target": target, "numbers": numbers, "drawn": drawn}
         given |= {"rng": "rng", "work": "work", "marks": "marks"}
+        if step.arguments:
+            # What a user's function leaves out is 0, and not what was in memory before.
+            text.add(text.call(pixels.clear, target))
         names = step.arguments or tuple(given)
         text.add(text.call(step.function, *(given[name] for name in names)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nogil_loader.transforms.chain import Chain, draw_for
+from nogil_loader.transforms.chain import Chain, check_moment, draw_for
 from nogil_loader.transforms.program import Program
 from nogil_loader.transforms.reference import draw_parameters
 from nogil_loader.transforms.spec import Spec
@@ -40,6 +40,7 @@ def parameters_of(chain: Chain, seed: int, epoch: int, index: Hashable, spec: Sp
     """
     program = only_program(chain)
     fit = program.fit(spec)
+    check_moment(seed, epoch)
     draw = draw_for(seed, epoch, (index,))
     drawn = {
         node.position: values
@@ -64,13 +65,20 @@ def only_program(chain: Chain) -> Program:
     return chain.program
 
 
+def _told(choice: Choice, taken: Sequence[int]) -> dict[str, float]:
+    if choice.turns > 1:
+        return {f"turn {at}": float(branch) for at, branch in enumerate(taken)}
+    if len(choice.branches) == 1:
+        return {"applied": float(taken[0] == 0)}
+    return {"taken": float(taken[0])}
+
+
 def _records(nodes: Sequence[Node], drawn: Mapping[int, npt.NDArray[np.float64]]) -> Iterator[Drawn]:
     for node in nodes:
         values = drawn[node.position]
         if isinstance(node, Choice):
             taken = values.astype(int).tolist()
-            names = [f"turn {at}" for at in range(node.turns)] if node.turns > 1 else ["taken"]
-            yield Drawn(node.name, dict(zip(names, map(float, taken), strict=True)))
+            yield Drawn(node.name, _told(node, taken))
             for branch in taken:
                 if branch >= 0:
                     yield from _records(node.branches[branch], drawn)

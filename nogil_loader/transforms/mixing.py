@@ -131,6 +131,10 @@ class MixUp(_Mixing):
         return drawn
 
 
+# Channels that images mostly have.
+_DEPTHS = (1, 3, 4)
+
+
 @dataclass(frozen=True)
 class CutMix(_Mixing):
     """A patch of every image of a batch replaced by that of the next one, and its label mixed (Yun et al., 2019).
@@ -188,6 +192,13 @@ class CutMix(_Mixing):
                 f"{self}: expected images (B, C, H, W), (B, H, W, C) or (B, H, W), not an array of shape "
                 f"{images.shape}"
             )
+        if images.ndim == 4:
+            first, last = images.shape[1] in _DEPTHS, images.shape[3] in _DEPTHS
+            if (last and not first and self.layout == "CHW") or (first and not last and self.layout == "HWC"):
+                other = "HWC" if self.layout == "CHW" else "CHW"
+                raise ValueError(
+                    f"{self}: images of shape {images.shape[1:]} seem to be {other}; say so with layout={other!r}"
+                )
         planar = images.ndim == 4 and self.layout == "CHW"
         height, width = images.shape[2:] if planar else images.shape[1:3]
         return images.shape[1] if planar else 1, height, width

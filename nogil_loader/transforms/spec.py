@@ -15,6 +15,8 @@ Layout = Literal["", "HW", "HWC", "CHW"]
 _NARROW = {np.dtype(t) for t in ("bool", "uint8", "int8", "uint16", "int16", "float32")}
 _WIDE = {np.dtype(t) for t in ("uint32", "int32", "float64")}
 _MOST_CHANNELS = 64
+# An image of 1 or 3 rows whose pixels have so many channels is one with its channels first.
+_LEAST_SIDE = 8
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class Spec:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layout: Layout = ""
+
+    def __post_init__(self) -> None:
+        # np.uint8 is what many write, and is no dtype yet.
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Spec:
@@ -67,7 +73,9 @@ class Spec:
             raise ValueError(
                 f"{who}: expected an image (H, W) or (H, W, C), not an array of shape {self.shape}"
             )
-        if self.shape[2] > _MOST_CHANNELS and self.shape[0] <= _MOST_CHANNELS:
+        depth, height, width = self.shape
+        crowded = width > _MOST_CHANNELS and depth <= _MOST_CHANNELS
+        if crowded or (depth in (1, 3) and height >= _LEAST_SIDE <= width):
             raise ValueError(
                 f"{who}: an image of shape {self.shape} seems to have its channels first; begin with ToHWC(), "
                 f"which reads (C, H, W)"

@@ -93,6 +93,9 @@ class Transform(ABC):
             TypeError: It is no array.
             ValueError: It does not fit; the message names the transform.
         """
+        from nogil_loader.transforms.chain import check_moment
+
+        check_moment(seed, epoch)
         chain = self._as_chain()
         chain.refresh()
         return chain.transform_one(array, chain.draw(seed, epoch, (index,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 import inspect
 import sys
@@ -233,6 +234,11 @@ def _check_function(who: str, function: Any, count: int | None, expected: str) -
         raise ValueError(
             f"{who} {_name(function)}: it is a generator or a coroutine, expected a plain function"
         )
+    if who == "kernel" and _returns_something(python_of(function)):
+        raise ValueError(
+            f"{who} {_name(function)}: it returns a value, which nobody sees; write the result into its second "
+            f"argument"
+        )
     if is_parallel(function):
         raise ValueError(
             f"{who} {_name(function)}: it is compiled with parallel=True, and two worker threads in a parallel "
@@ -243,6 +249,19 @@ def _check_function(who: str, function: Any, count: int | None, expected: str) -
     plain = kinds <= {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     if not plain or len(parameters) == 0 or count not in (None, len(parameters)):
         raise ValueError(f"{who} {_name(function)}: it has to take {expected}")
+
+
+def _returns_something(function: Callable[..., Any]) -> bool:
+    before = None
+    for each in dis.get_instructions(function):
+        if each.opname == "RETURN_CONST" and each.argval is not None:
+            return True
+        if each.opname == "RETURN_VALUE":
+            nothing = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+            if not nothing:
+                return True
+        before = each
+    return False
 
 
 def _name(function: Any) -> str:

@@ -223,7 +223,7 @@ def test_labels_are_one_hot_rows_mixed_by_the_weights() -> None:
 
 def test_plain_python_gives_the_same_bits(tmp_path: Path, run_script: RunScript) -> None:
     transforms = [MixUp(0.4, 10, 0.7), CutMix(1.0, 10, layout="HWC")]
-    batches = [(images_of(5, (3, 7, 6), dtype), np.arange(5)) for dtype in ("float32", "uint8")]
+    batches = [(images_of(5, (7, 6, 3), dtype), np.arange(5)) for dtype in ("float32", "uint8")]
     (tmp_path / "given").write_bytes(pickle.dumps((transforms, batches)))
     script = """
         import pickle
@@ -310,3 +310,12 @@ def test_they_are_values(transform: BatchTransform) -> None:
     assert pickle.loads(pickle.dumps(transform)) == transform == copy.deepcopy(transform)
     assert hash(transform) == hash(copy.copy(transform))
     assert repr(MixUp(0.3, 7)) == "MixUp(alpha=0.3, num_classes=7)"
+
+
+def test_the_other_order_of_axes_is_noticed() -> None:
+    batch = images_of(4, (16, 16, 3), "float32"), np.arange(4)
+    with pytest.raises(ValueError, match=r"seem to be HWC; say so with layout='HWC'"):
+        CutMix(1.0, 10).apply(batch, indices=range(4))
+    batch = images_of(4, (3, 16, 16), "float32"), np.arange(4)
+    with pytest.raises(ValueError, match=r"seem to be CHW"):
+        CutMix(1.0, 10, layout="HWC").apply(batch, indices=range(4))

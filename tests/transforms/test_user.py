@@ -116,6 +116,11 @@ async def a_coroutine(array: Any, out: Any, rng: Any) -> None:
     out[:] = array
 
 
+def a_function_with_a_result(array: Any, out: Any, rng: Any) -> Any:
+    out[:] = array
+    return out
+
+
 A_COROUTINE: Any = a_coroutine
 NUMBER: Any = 3
 OF_ONE: Any = lambda image: None  # noqa: E731
@@ -126,6 +131,7 @@ OF_ONE: Any = lambda image: None  # noqa: E731
     [
         (lambda: kernel(a_generator), ValueError, "kernel a_generator: it is a generator"),
         (lambda: kernel(A_COROUTINE), ValueError, "it is a generator or a coroutine"),
+        (lambda: kernel(a_function_with_a_result), ValueError, "it returns a value, which nobody sees"),
         (lambda: kernel(NUMBER), TypeError, r"kernel\(3\): expected a function \(array, out, rng\)"),
         (lambda: kernel(OF_ONE), ValueError, "has to take"),
         (lambda: kernel(lambda *all_of_them: None), ValueError, "has to take"),
@@ -161,3 +167,15 @@ def test_what_does_not_compile_is_told_by_the_users_own_line() -> None:
     loader = nl.DataLoader(nl.ArrayDataset(IMAGE[None]), transform=wrong, num_workers=1)
     with pytest.raises(ValueError, match=r"wrong cannot be compiled"):
         iter(loader)
+
+
+def test_what_a_kernel_leaves_out_is_zero() -> None:
+    @kernel
+    def first_row(image: Any, out: Any, rng: Any) -> None:
+        for x in range(image.shape[1]):
+            for c in range(image.shape[2]):
+                out[0, x, c] = image[0, x, c]
+
+    result = assert_same(Compose([HorizontalFlip(1.0), first_row, HorizontalFlip(1.0)]), IMAGE)
+    np.testing.assert_array_equal(result[0], IMAGE[0])
+    assert not result[1:].any()

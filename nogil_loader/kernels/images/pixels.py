@@ -318,6 +318,14 @@ def store_planes_scaled(row: Any, image: Any, y: int, numbers: Any) -> None:
 
 
 @jitable
+def clear(target: Any) -> None:
+    """Fill a contiguous array with zeros."""
+    places = target.reshape(-1)
+    for i in range(len(places)):
+        places[i] = 0
+
+
+@jitable
 def copy_array(source: Any, target: Any) -> None:
     """Copy one contiguous array into another of the same size."""
     values, places = source.reshape(-1), target.reshape(-1)

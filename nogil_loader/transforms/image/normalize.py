@@ -15,6 +15,9 @@ from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
 from nogil_loader.transforms.transform import Operation
 
+# A mean of pixels that are scaled to 0-1 is not so large in any unit that anyone uses.
+_FAR = 10.0
+
 
 @dataclass(frozen=True)
 class Normalize(Operation):
@@ -45,6 +48,11 @@ class Normalize(Operation):
         spec = spec.image(self)
         mean = _per_channel(self, "mean", self.mean, spec)
         std = _per_channel(self, "std", self.std, spec)
+        if spec.dtype.kind in "iu" and max(map(abs, mean)) > _FAR:
+            raise ValueError(
+                f"{self}: integer pixels are scaled to 0-1 first, and a mean of {max(map(abs, mean)):g} is far "
+                f"from that; divide mean and std by {spec.white:g}"
+            )
         scale = [1.0 / (spec.white * s) for s in std]
         shift = [-m / s for m, s in zip(mean, std, strict=True)]
         return Step(
