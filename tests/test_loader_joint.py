@@ -143,7 +143,7 @@ def test_a_label_out_of_range_is_named() -> None:
             arrays(), 4, transform={("image", "label"): T.MixUp(num_classes=2)}, num_workers=1
         ) as loader,
         pytest.raises(
-            nl.DeadWorkerError, match=r"MixUp\(num_classes=2\): label [23] of sample [0-3] of the batch"
+            nl.DeadWorkerError, match=r"MixUp\(num_classes=2\): label [23]; expected 0 to 1"
         ),
     ):
         list(loader)
@@ -178,3 +178,21 @@ def test_torch_samples_give_torch_batches() -> None:
     made = epochs_of(Tensors(), transform, num_workers=2)
     assert all(isinstance(value, torch.Tensor) for batch in made[0] for value in batch.values())
     assert_equal(expected, [[{key: batch[key].numpy() for key in batch} for batch in run] for run in made])
+
+
+def test_a_wrong_label_is_the_failure_of_its_sample() -> None:
+    images = np.random.default_rng(0).random((20, 3, 4, 4), dtype=np.float32)
+    labels = np.arange(20) % 5
+    labels[13] = 77
+    loader = nl.DataLoader(
+        nl.ArrayDataset(images, labels),
+        batch_size=8,
+        seed=0,
+        num_workers=1,
+        transform={(0, 1): nl.transforms.MixUp(num_classes=5)},
+        on_failure=nl.FailurePolicy(rebuild=0, skip=1),
+    )
+    assert sum(len(batch[0]) for batch in loader) == 19
+    (record,) = loader.skipped
+    assert record.index == 13
+    assert "label 77; expected 0 to 4" in record.reason

@@ -25,6 +25,7 @@ from nogil_loader.errors import describe
 from nogil_loader.memory.buffers import allocate
 from nogil_loader.transforms.chain import Chain, Misfit, draw_for
 from nogil_loader.transforms.fit import Fit
+from nogil_loader.transforms.labels import WrongLabel
 from nogil_loader.transforms.program import Draw, Program
 from nogil_loader.transforms.several import BatchTransform, JointTransform
 from nogil_loader.transforms.spec import Spec
@@ -182,7 +183,11 @@ class Augmentation:
         """
         for paths, transform in self._mixing:
             draw = draw_for(scope.seed, scope.epoch, keys)
-            batch = _change_together(batch, paths, partial(_mixed, transform, draw, fresh))
+            try:
+                batch = _change_together(batch, paths, partial(_mixed, transform, draw, fresh))
+            except WrongLabel as wrong:
+                key = keys[wrong.position]
+                raise refusal(Misfit(str(wrong)), ", ".join(paths), key) from wrong
             fresh = True
         return batch
 

@@ -153,7 +153,15 @@ def _as_transforms(who: str, value: Any, *, functions: bool = False) -> tuple[An
                 raise TypeError(f"{who}.transforms: {describe(inner, 200)} {_OUTERMOST}")
             continue
         if not callable(each):
-            raise TypeError(f"{who}.transforms: {describe(each, 200)} is not a transform")
+            several = type(each).__name__ in ("Joint", "MixUp", "CutMix")
+            advice = (
+                ", but one of several parts; it goes into DataLoader(transform={(key, key): …})"
+                if several
+                else ""
+            )
+            raise TypeError(
+                f"{who}.transforms: {describe(each, 200)} is not a transform of one array{advice}"
+            )
         if not functions:
             raise TypeError(f"{who}.transforms: {describe(each, 200)} {_OUTERMOST}")
     return tuple(value)

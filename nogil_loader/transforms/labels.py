@@ -10,6 +10,18 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+class WrongLabel(ValueError):
+    """The label of one sample of a batch is not one of the classes.
+
+    Attributes:
+        position: The sample's place in the batch.
+    """
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
 def mix_labels(who: object, labels: Array, weights: Array, num_classes: int | None) -> Array:
     """Return the labels of a batch in which every sample was mixed with the next one, the last with the first.
 
@@ -23,7 +35,8 @@ def mix_labels(who: object, labels: Array, weights: Array, num_classes: int | No
         A new array ``(B, classes)``: float32 for integer labels, else of the labels' dtype.
 
     Raises:
-        ValueError: Labels of another shape or dtype, of too many classes, or it is not known how many there are.
+        WrongLabel: A label is not one of the classes.
+        ValueError: Labels of another shape or dtype, or it is not known how many classes there are.
     """
     if labels.dtype.kind == "f":
         if labels.ndim != 2 or num_classes not in (None, labels.shape[1]):
@@ -46,9 +59,7 @@ def mix_labels(who: object, labels: Array, weights: Array, num_classes: int | No
     wrong = (labels < 0) | (labels >= num_classes)
     if wrong.any():
         at = int(wrong.argmax())
-        raise ValueError(
-            f"{who}: label {labels[at]} of sample {at} of the batch; expected 0 to {num_classes - 1}"
-        )
+        raise WrongLabel(f"{who}: label {labels[at]}; expected 0 to {num_classes - 1}", at)
     own = weights.astype(np.float32)
     mixed = np.zeros((len(labels), num_classes), np.float32)
     every = np.arange(len(labels))

@@ -14,8 +14,7 @@ Layout = Literal["", "HW", "HWC", "CHW"]
 # Pixels of these are exact in float32, in which rows are computed; wider ones are computed in float64.
 _NARROW = {np.dtype(t) for t in ("bool", "uint8", "int8", "uint16", "int16", "float32")}
 _WIDE = {np.dtype(t) for t in ("uint32", "int32", "float64")}
-_MOST_CHANNELS = 64
-# An image of 1 or 3 rows whose pixels have so many channels is one with its channels first.
+# What has so few rows and pixels of so many channels is an image with its channels first.
 _LEAST_SIDE = 8
 
 
@@ -74,11 +73,10 @@ class Spec:
                 f"{who}: expected an image (H, W) or (H, W, C), not an array of shape {self.shape}"
             )
         depth, height, width = self.shape
-        crowded = width > _MOST_CHANNELS and depth <= _MOST_CHANNELS
-        if crowded or (depth in (1, 3) and height >= _LEAST_SIDE <= width):
+        if depth in (1, 3, 4) and height >= _LEAST_SIDE <= width:
             raise ValueError(
                 f"{who}: an image of shape {self.shape} seems to have its channels first; begin with ToHWC(), "
-                f"which reads (C, H, W)"
+                f"which reads (C, H, W), or with ToHWC(reads='HWC') if it really has {width} channels"
             )
         return replace(self, layout="HWC")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nogil_loader.transforms.arguments import as_choice, settle
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
 from nogil_loader.transforms.transform import Operation
@@ -23,8 +24,15 @@ class ToCHW(Operation):
 class ToHWC(Operation):
     """Channels last: ``(C, H, W)`` or ``(H, W)`` becomes ``(H, W, C)``.
 
-    At the beginning of a chain it says that the arrays of the dataset have their channels first.
+    Args:
+        reads: At the beginning of a chain, how the arrays of the dataset are to be read: ``"CHW"``, or ``"HWC"``
+            for images that look as if their channels were first, and are not.
     """
+
+    reads: str = "CHW"
+
+    def __post_init__(self) -> None:
+        settle(self, reads=as_choice("ToHWC.reads", self.reads, ("CHW", "HWC")))
 
     def step(self, spec: Spec) -> Step:
         """Return the step for an image.
@@ -33,6 +41,6 @@ class ToHWC(Operation):
             ValueError: The array has neither two nor three axes.
         """
         if not spec.layout and len(spec.shape) == 3:
-            spec = Spec(spec.shape, spec.dtype, "CHW")
+            spec = Spec(spec.shape, spec.dtype, "CHW" if self.reads == "CHW" else "HWC")
         spec = spec.image(self)
         return Step(repr(self), "layout", None, None, spec, spec.with_layout("HWC"))
