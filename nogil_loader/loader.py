@@ -67,6 +67,7 @@ class DataLoader(Fixed, Iterable[Any]):
         transform: Declared augmentation, compiled to run without the GIL: a transform
             (`nogil_loader.transforms`) for samples that are arrays, or a mapping from keys of a sample to
             transforms; a tuple of keys for those that work on several parts, such as an image with its mask.
+            Each entry draws random numbers of its own. Joint transforms come first, those of batches last.
         output: ``"torch"`` turns arrays into tensors without a copy, ``"numpy"`` tensors into arrays;
             ``"auto"`` keeps what the samples have. A user's ``collate_fn`` decides itself.
         on_failure: ``"raise"``, ``"rebuild"``, ``"skip"`` or a `FailurePolicy`.

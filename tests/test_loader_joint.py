@@ -142,9 +142,7 @@ def test_a_label_out_of_range_is_named() -> None:
         nl.DataLoader(
             arrays(), 4, transform={("image", "label"): T.MixUp(num_classes=2)}, num_workers=1
         ) as loader,
-        pytest.raises(
-            nl.DeadWorkerError, match=r"MixUp\(num_classes=2\): label [23]; expected 0 to 1"
-        ),
+        pytest.raises(nl.DeadWorkerError, match=r"MixUp\(num_classes=2\): label [23]; expected 0 to 1"),
     ):
         list(loader)
 

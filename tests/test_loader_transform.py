@@ -395,3 +395,35 @@ def test_a_chain_may_end_with_a_plain_function(make: Any, workers: int) -> None:
     got = images_of(load(make(), transform=chain, num_workers=workers))
     expected = [chain.apply(image, seed=SEED, index=n) for n, image in enumerate(IMAGES)]
     np.testing.assert_array_equal(got, np.stack(expected))
+
+
+@pytest.mark.parametrize("make", ["array", "singly", "own collate"])
+def test_two_keys_are_two_views(make: str) -> None:
+    samples = {"one": IMAGES, "two": IMAGES}
+    dataset: Any = nl.ArrayDataset(samples)
+    if make != "array":
+        dataset = [{"one": image, "two": image} for image in IMAGES]
+    collate: Any = None
+    if make == "own collate":
+        collate = lambda batch: {key: np.stack([each[key] for each in batch]) for key in ("one", "two")}  # noqa: E731
+    batches = load(dataset, transform={"one": CHAIN, "two": CHAIN}, num_workers=2, collate_fn=collate)
+    one, two = (np.concatenate([batch[key] for batch in batches]) for key in ("one", "two"))
+    np.testing.assert_array_equal(one, by_hand())
+    expected = [CHAIN.apply(image, seed=SEED, index=n, part=1) for n, image in enumerate(IMAGES)]
+    np.testing.assert_array_equal(two, np.stack(expected))
+    assert sum(np.array_equal(*pair) for pair in zip(one, two, strict=True)) < 10
+
+
+def test_a_function_that_works_in_place_leaves_the_dataset_alone() -> None:
+    def in_place(image: Any) -> Any:
+        image += 1
+        return image
+
+    source = IMAGES.copy()
+    for chain in (Compose([in_place]), Compose([in_place, ToCHW()])):
+        load(nl.ArrayDataset(source), transform=chain, num_workers=1)
+        load(list(source), transform=chain, num_workers=1, collate_fn=list)
+        chain.apply(source[0])
+    np.testing.assert_array_equal(source, IMAGES)
+    (same,) = load([source[0]], transform=Compose([lambda image: image]), batch_size=None)
+    assert not np.shares_memory(same, source)

@@ -48,8 +48,10 @@ class Augmentation:
 
     def __init__(self, transform: Any) -> None:
         self._chains: dict[str, Chain] = {}
+        self._parts: dict[str, int] = {}
         self._joint: list[tuple[tuple[str, ...], JointTransform]] = []
         self._mixing: list[tuple[tuple[str, ...], BatchTransform]] = []
+        self._entries = 0
         if isinstance(transform, Mapping):
             if not transform:
                 raise ValueError("transform={}: expected at least one key; leave it out for no transform")
@@ -61,6 +63,7 @@ class Augmentation:
 
     def _add(self, key: Any, transform: Any) -> None:
         name = "transform" if key is None else f"transform[{key!r}]"
+        part, self._entries = self._entries, self._entries + 1
         keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
         paths = tuple("" if each is None else child_path("", each) for each in keys)
         if isinstance(transform, JointTransform | BatchTransform):
@@ -89,6 +92,7 @@ class Augmentation:
             )
         self._check_free(name, paths)
         self._chains[paths[0]] = Chain(transform)
+        self._parts[paths[0]] = part
 
     def _check_free(self, name: str, paths: tuple[str, ...]) -> None:
         """Refuse a second transform for a part of a sample: nobody could say which comes first."""
@@ -157,7 +161,6 @@ class Augmentation:
     def take(self, table: Table, keys: Sequence[Any], scope: SampleScope) -> Any:
         """Return the batch of the samples with these keys."""
         positions = table.locate(keys)
-        draw = draw_for(scope.seed, scope.epoch, keys)
         parts = []
         for name, array in table.columns.items():
             chain = self._chains.get(_path(name))
@@ -168,6 +171,7 @@ class Augmentation:
             assert program is not None
             fit = program.fit(_row_spec(array))
             batch = allocate((len(positions), *fit.target.shape), fit.target.dtype)
+            draw = draw_for(scope.seed, scope.epoch, keys, self._parts[_path(name)])
             program.run(fit, array, positions, draw, batch)
             parts.append(batch)
         return table.assemble(parts)
@@ -195,7 +199,7 @@ class Augmentation:
 
     def begin(self, scope: SampleScope) -> TicketLeaves:
         """Return what makes the slots of a batch in which samples are transformed one by one."""
-        return TicketLeaves(self._chains, scope)
+        return TicketLeaves(self._chains, self._parts, scope)
 
     def join(self, sample: Any, key: Hashable, scope: SampleScope) -> Any:
         """Return a sample after the transforms of several parts."""
@@ -215,11 +219,11 @@ class Augmentation:
         sample = self.join(sample, key, scope)
         if not self._chains:
             return sample
-        draw = draw_for(scope.seed, scope.epoch, (key,))
 
         def change(path: str, chain: Chain) -> Callable[[Any], Any]:
             def changed(value: Any) -> Any:
                 check_value(value, path, key)
+                draw = draw_for(scope.seed, scope.epoch, (key,), self._parts[path])
                 try:
                     made = chain.transform_one(value, draw, None, compile_off_the_clock(scope))
                 except Misfit as misfit:

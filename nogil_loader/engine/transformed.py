@@ -23,16 +23,19 @@ class TicketLeaves(dict[str, Leaf]):
         extra: How many bytes more the slots of a sample have than the sample.
     """
 
-    def __init__(self, chains: Mapping[str, Chain], scope: SampleScope) -> None:
-        super().__init__((path, TransformLeaf(chain, scope, self)) for path, chain in chains.items())
+    def __init__(self, chains: Mapping[str, Chain], parts: Mapping[str, int], scope: SampleScope) -> None:
+        super().__init__(
+            (path, TransformLeaf(chain, parts[path], scope, self)) for path, chain in chains.items()
+        )
         self.extra = 0
 
 
 class TransformLeaf(Leaf):
     """Makes slots into which a chain writes."""
 
-    def __init__(self, chain: Chain, scope: SampleScope, leaves: TicketLeaves) -> None:
+    def __init__(self, chain: Chain, part: int, scope: SampleScope, leaves: TicketLeaves) -> None:
         self.chain = chain
+        self.part = part
         self.scope = scope
         self.leaves = leaves
 
@@ -90,7 +93,7 @@ class TransformedSlots(Slots):
         stage, scope.stage = scope.stage, TRANSFORM
         check_value(value, self._path, scope.key)
         try:
-            draw = draw_for(scope.seed, scope.epoch, (scope.key,))
+            draw = draw_for(scope.seed, scope.epoch, (scope.key,), self._leaf.part)
             return chain.transform_one(value, draw, out, compile_off_the_clock(scope))
         except Misfit as misfit:
             raise refusal(misfit, self._path, scope.key) from misfit

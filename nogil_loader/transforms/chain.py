@@ -30,6 +30,9 @@ class Misfit(ValueError):
     """An array is not what a transform takes."""
 
 
+# 2**64 divided by the golden ratio: the words of different parts differ in about half of their bits.
+_GOLDEN = 0x9E3779B97F4A7C15
+
 # A kernel behind a plain function draws other numbers than the one before it. No chain has so many steps.
 _POSITIONS = 1 << 16
 
@@ -57,9 +60,9 @@ class Chain:
         first = self._stages[0] if len(self._stages) == 1 else None
         self.program = first if isinstance(first, Program) else None
 
-    def draw(self, seed: int, epoch: int, keys: Sequence[Hashable]) -> Draw:
+    def draw(self, seed: int, epoch: int, keys: Sequence[Hashable], part: int = 0) -> Draw:
         """Return what the random numbers of samples depend on."""
-        return draw_for(seed, epoch, keys)
+        return draw_for(seed, epoch, keys, part)
 
     def transform_one(
         self, value: Any, draw: Draw, out: Array | None = None, compile_first: Prepare | None = None
@@ -82,7 +85,8 @@ class Chain:
             if isinstance(stage, Program):
                 array = _run(stage, array, draw, out if at == last else None, compile_first)
             else:
-                array = as_array(stage(array), stage)
+                # The first one gets an array of its own: it may work in place, and the dataset's is not to change.
+                array = as_array(stage(array if at else array.copy()), stage)
         return array
 
     def refresh(self) -> None:
@@ -106,13 +110,14 @@ def _epoch_key(seed: int, epoch: int) -> np.uint64:
     return epoch_key(seed, epoch)
 
 
-def draw_for(seed: int, epoch: int, keys: Sequence[Hashable]) -> Draw:
+def draw_for(seed: int, epoch: int, keys: Sequence[Hashable], part: int = 0) -> Draw:
     """Return what the random numbers of samples depend on.
 
     Args:
         seed: Of the loader.
         epoch: The epoch.
         keys: The samples' dataset keys.
+        part: Which of several parts of a sample, each of which draws numbers of its own.
     """
     try:
         # Plain ints in one go: their words are their bits.
@@ -121,11 +126,13 @@ def draw_for(seed: int, epoch: int, keys: Sequence[Hashable]) -> Draw:
         words = None
     if words is None:
         words = np.fromiter(map(word_of, keys), np.uint64, len(keys))
+    if part:
+        words = words ^ np.uint64(part * _GOLDEN & (2**64 - 1))
     return Draw(_epoch_key(seed, epoch), words)
 
 
-def check_moment(seed: int, epoch: int) -> None:
-    """Refuse a seed or an epoch that no loader has.
+def check_moment(seed: int, epoch: int, part: int = 0) -> None:
+    """Refuse a seed, an epoch or a part that no loader has.
 
     Raises:
         TypeError: It is no integer.
@@ -133,6 +140,7 @@ def check_moment(seed: int, epoch: int) -> None:
     """
     as_count("seed", seed, least=0, most=2**64 - 1)
     as_count("epoch", epoch, least=0)
+    as_count("part", part, least=0)
 
 
 def _fit(program: Program, spec: Spec) -> Fit:

@@ -32,7 +32,9 @@ class Drawn:
         return f"{self.transform.partition('(')[0]}({values})"
 
 
-def parameters_of(chain: Chain, seed: int, epoch: int, index: Hashable, spec: Spec) -> tuple[Drawn, ...]:
+def parameters_of(
+    chain: Chain, seed: int, epoch: int, index: Hashable, spec: Spec, part: int = 0
+) -> tuple[Drawn, ...]:
     """Return what is drawn for a sample of this spec.
 
     Raises:
@@ -40,8 +42,8 @@ def parameters_of(chain: Chain, seed: int, epoch: int, index: Hashable, spec: Sp
     """
     program = only_program(chain)
     fit = program.fit(spec)
-    check_moment(seed, epoch)
-    draw = draw_for(seed, epoch, (index,))
+    check_moment(seed, epoch, part)
+    draw = draw_for(seed, epoch, (index,), part)
     drawn = {
         node.position: values
         for node, values in draw_parameters(

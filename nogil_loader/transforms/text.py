@@ -46,7 +46,10 @@ class Text:
         """Return the call of a function, which gets a name of its own."""
         assert function is not None
         name = getattr(function, "__name__", "function")
-        known = name = name if name.isidentifier() else "function"
+        name = name if name.isidentifier() else "function"
+        if not (getattr(function, "__module__", None) or "").startswith("nogil_loader."):
+            name = f"user_{name}"  # a user's function may be called as a variable of the text is, or like ``len``
+        known = name
         number = 2
         while self.names.setdefault(known, function) is not function:
             known, number = f"{name}_{number}", number + 1

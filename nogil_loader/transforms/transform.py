@@ -77,7 +77,9 @@ class Transform(ABC):
 
     # By hand
 
-    def apply(self, array: Any, *, seed: int = 0, epoch: int = 0, index: Hashable = 0) -> npt.NDArray[Any]:
+    def apply(
+        self, array: Any, *, seed: int = 0, epoch: int = 0, index: Hashable = 0, part: int = 0
+    ) -> npt.NDArray[Any]:
         """Transform one array exactly as a loader does.
 
         Args:
@@ -85,6 +87,8 @@ class Transform(ABC):
             seed: Of the loader.
             epoch: The epoch.
             index: The sample's key in the dataset.
+            part: Where the loader's ``transform`` is a mapping, the place of this transform in it, 0 for the
+                first.
 
         Returns:
             A new array.
@@ -95,13 +99,13 @@ class Transform(ABC):
         """
         from nogil_loader.transforms.chain import check_moment
 
-        check_moment(seed, epoch)
+        check_moment(seed, epoch, part)
         chain = self._as_chain()
         chain.refresh()
-        return chain.transform_one(array, chain.draw(seed, epoch, (index,)))
+        return chain.transform_one(array, chain.draw(seed, epoch, (index,), part))
 
     def parameters(
-        self, seed: int = 0, epoch: int = 0, index: Hashable = 0, *, like: Any = None
+        self, seed: int = 0, epoch: int = 0, index: Hashable = 0, *, like: Any = None, part: int = 0
     ) -> tuple[Drawn, ...]:
         """Return what is drawn for a sample.
 
@@ -109,6 +113,7 @@ class Transform(ABC):
             seed: Of the loader.
             epoch: The epoch.
             index: The sample's key in the dataset.
+            part: As of `apply`.
             like: The array, or one of its shape and dtype, or a `Spec`: what can be drawn depends on it, such
                 as where a crop has room. By default an image of 256 x 256 pixels, uint8 with three channels.
 
@@ -122,7 +127,7 @@ class Transform(ABC):
         """
         from nogil_loader.transforms.drawn import parameters_of
 
-        return parameters_of(self._as_chain(), seed, epoch, index, _as_spec(like))
+        return parameters_of(self._as_chain(), seed, epoch, index, _as_spec(like), part)
 
     def source(self, like: Any = None) -> str:
         """Return the source of the kernel for arrays like this one.

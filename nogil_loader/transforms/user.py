@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import importlib
 import inspect
+import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from nogil_loader.errors import describe
 from nogil_loader.kernels.compiler.fingerprint import is_parallel
 from nogil_loader.kernels.compiler.jit import jitable
+from nogil_loader.kernels.compiler.references import references
 from nogil_loader.kernels.noise import noise_word, normal_number
 from nogil_loader.transforms.spec import Spec
 from nogil_loader.transforms.step import Step
@@ -33,13 +35,13 @@ class _Decorated(Operation):
     def __reduce__(self) -> Any:
         # The function cannot be found under its name any more: the transform is there.
         python = python_of(self.function)
-        if _found(python.__module__, python.__qualname__) is self:
+        if python.__module__ in sys.modules and _found(python.__module__, python.__qualname__) is self:
             return _found, (python.__module__, python.__qualname__)
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
 
 
 def _found(module: str, qualname: str) -> Any:
-    found: Any = importlib.import_module(module) if module not in sys.modules else sys.modules[module]
+    found: Any = importlib.import_module(module)
     for name in qualname.split("."):
         found = getattr(found, name, None)
     return found
@@ -239,6 +241,12 @@ def _check_function(who: str, function: Any, count: int | None, expected: str) -
             f"{who} {_name(function)}: it returns a value, which nobody sees; write the result into its second "
             f"argument"
         )
+    if (drawn := _global_draw(python_of(function), set())) is not None:
+        raise ValueError(
+            f"{who} {_name(function)}: it draws by {drawn}, whose state in compiled code belongs to the thread: "
+            f"samples would depend on the worker; use a kernel's rng, with uniform, normal and integer of "
+            f"nogil_loader.transforms"
+        )
     if is_parallel(function):
         raise ValueError(
             f"{who} {_name(function)}: it is compiled with parallel=True, and two worker threads in a parallel "
@@ -262,6 +270,24 @@ def _returns_something(function: Callable[..., Any]) -> bool:
                 return True
         before = each
     return False
+
+
+def _global_draw(function: Any, seen: set[int]) -> str | None:
+    """Return how a function, or one that it calls, draws random numbers of a global state; None if it does not."""
+    if not inspect.isfunction(function) or id(function) in seen:
+        return None
+    seen.add(id(function))
+    for each in references(function):
+        path = (*each.path, *each.rest)
+        owner = getattr(each.value, "__self__", None)
+        of_numpy = getattr(each.value, "__name__", "") == "numpy" and each.rest[:1] == ("random",)
+        of_module = each.value is random or getattr(each.value, "__name__", "") == "numpy.random"
+        if of_numpy or of_module or isinstance(owner, np.random.RandomState | random.Random):
+            return ".".join(path)
+        found = _global_draw(python_of(each.value), seen)
+        if found is not None:
+            return found
+    return None
 
 
 def _name(function: Any) -> str:

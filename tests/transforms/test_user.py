@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,18 @@ def a_function_with_a_result(array: Any, out: Any, rng: Any) -> Any:
     return out
 
 
+def a_global_draw(array: Any, out: Any, rng: Any) -> None:
+    out[:] = np.random.randint(255)
+
+
+def a_helper_that_draws() -> float:
+    return random.random()
+
+
+def a_hidden_draw(array: Any, out: Any, rng: Any) -> None:
+    out[:] = a_helper_that_draws()
+
+
 A_COROUTINE: Any = a_coroutine
 NUMBER: Any = 3
 OF_ONE: Any = lambda image: None  # noqa: E731
@@ -132,6 +145,8 @@ OF_ONE: Any = lambda image: None  # noqa: E731
         (lambda: kernel(a_generator), ValueError, "kernel a_generator: it is a generator"),
         (lambda: kernel(A_COROUTINE), ValueError, "it is a generator or a coroutine"),
         (lambda: kernel(a_function_with_a_result), ValueError, "it returns a value, which nobody sees"),
+        (lambda: kernel(a_global_draw), ValueError, "it draws by np.random.randint, whose state"),
+        (lambda: kernel(a_hidden_draw), ValueError, "it draws by random.random"),
         (lambda: kernel(NUMBER), TypeError, r"kernel\(3\): expected a function \(array, out, rng\)"),
         (lambda: kernel(OF_ONE), ValueError, "has to take"),
         (lambda: kernel(lambda *all_of_them: None), ValueError, "has to take"),
@@ -179,3 +194,12 @@ def test_what_a_kernel_leaves_out_is_zero() -> None:
     result = assert_same(Compose([HorizontalFlip(1.0), first_row, HorizontalFlip(1.0)]), IMAGE)
     np.testing.assert_array_equal(result[0], IMAGE[0])
     assert not result[1:].any()
+
+
+def test_functions_may_be_called_as_the_kernels_own_variables() -> None:
+    functions: list[Any] = []
+    for name in ("x", "row", "len", "range", "key", "fill", "convert"):
+        scope: dict[str, Any] = {}
+        exec(f"def {name}(v):\n    return v + 1", scope)
+        functions.append(pixelwise(scope[name]))
+    np.testing.assert_array_equal(assert_same(Compose(functions), IMAGE // 2), IMAGE // 2 + len(functions))
