@@ -209,9 +209,12 @@ def test_plain_functions_run_and_the_loader_says_once_that_they_hold_the_gil(
     with caplog.at_level(logging.WARNING, logger="nogil_loader"):
         first = images_of(list(loader))
         list(loader)
-    assert [record.message for record in caplog.records] == [
-        f"part of the transform is plain Python, which holds the GIL: {brighten.__qualname__}"
-    ]
+        load(Images(), transform=chain, num_workers=0)
+    (record,) = caplog.records
+    line = brighten.__code__.co_firstlineno
+    assert record.message == (
+        f"part of the transform is plain Python, which holds the GIL: {brighten.__qualname__} ({__file__}:{line})"
+    )
     np.testing.assert_array_equal(images_of(load(Images(), transform=chain, num_workers=0)), first)
 
 

@@ -34,6 +34,10 @@ from nogil_loader.transforms.transform import Transform
 logger = logging.getLogger("nogil_loader")
 
 
+# Functions of which it was said, once in a process, that they hold the GIL.
+_told: set[str] = set()
+
+
 class Augmentation:
     """What is done to samples between the dataset and the batch.
 
@@ -59,7 +63,6 @@ class Augmentation:
                 self._add(key, each)
         else:
             self._add(None, transform)
-        self._told = False
 
     def _add(self, key: Any, transform: Any) -> None:
         name = "transform" if key is None else f"transform[{key!r}]"
@@ -127,11 +130,10 @@ class Augmentation:
 
     def prepare(self, table: Table | None) -> None:
         """Compile what can be known beforehand, in the calling thread, and say what holds the GIL."""
-        functions = [function for chain in self._chains.values() for function in chain.functions]
-        if functions and not self._told:
-            names = ", ".join(getattr(each, "__qualname__", describe(each, 100)) for each in functions)
-            logger.warning("part of the transform is plain Python, which holds the GIL: %s", names)
-        self._told = True
+        names = [_name_of(function) for chain in self._chains.values() for function in chain.functions]
+        if new := [name for name in names if name not in _told]:
+            _told.update(new)
+            logger.warning("part of the transform is plain Python, which holds the GIL: %s", ", ".join(new))
         for chain in self._chains.values():
             chain.refresh()
         for _, mixing in self._mixing:
@@ -265,6 +267,13 @@ def _mixed(transform: BatchTransform, draw: Draw, fresh: bool, parts: Sequence[A
 
 def _made_like(made: Any, value: Any) -> Any:
     return like(value, made)
+
+
+def _name_of(function: Callable[[Any], Any]) -> str:
+    """Return what tells a function from others: its name and where it stands."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", None) or describe(function, 100)
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _no_such_part(path: str, known: list[str]) -> str:
