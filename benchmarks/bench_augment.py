@@ -12,7 +12,9 @@ measured with a sample per task, as its documentation draws pipelines, and with 
 A kernel cannot be faster than its result can be written, so one row compares what we write with what two threads
 of this machine copy in the same run: float32 arrays as large as a batch, from memory to memory.
 
-The last rows have the flip without the crop. The GIL's share is measured on images of 2 by 2 pixels: what the
+The last rows have the flip without the crop. One worker of it writes nearly as many bytes as this machine can copy
+with two threads, so the rows beside it tell what a second thread gains where memory is not the limit: random
+resized crops of 224 out of 375 by 500. The GIL's share is measured on images of 2 by 2 pixels: what the
 whole process computes per batch is then what Python does for it, since the kernel has nothing to do. While one
 worker computes a batch with a kernel, that many others could hold the GIL in turn.
 """
@@ -24,7 +26,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from benchmarks.augment import copying, peers
+import numpy as np
+
+from benchmarks.augment import copying, peers, work
 from benchmarks.augment.work import BATCH, CROP, IMAGES, SIDE, Examination, make_images
 from benchmarks.harness import Row, compare, installed, missing, run_fresh, take_turns
 
@@ -100,9 +104,30 @@ def measure_gil(epochs: int) -> float:
     return (time.process_time() - start) / epochs / count * 1e6
 
 
-def measure_copying(rounds: int) -> float:
-    """Return gigabytes per second that two threads copy."""
-    return copying.measure((BATCH, 3, CROP, CROP), _WORKERS, rounds)
+def measure_copying(rounds: int, threads: int = _WORKERS) -> float:
+    """Return gigabytes per second that threads copy."""
+    return copying.measure((BATCH, 3, CROP, CROP), threads, rounds)
+
+
+def measure_resizing(epochs: int, workers: int) -> float:
+    """Return samples per second of random resized crops, which have more to compute than to write."""
+    import nogil_loader as nl
+    from nogil_loader import transforms as T  # noqa: N812 - as every user of it writes
+
+    images = np.random.default_rng(0).integers(0, 256, (8 * BATCH, 375, 500, 3), np.uint8)
+    chain = T.Compose(
+        [T.RandomResizedCrop(224), T.HorizontalFlip(), T.Normalize(work.MEAN, work.STD), T.ToCHW()]
+    )
+    loader = nl.DataLoader(
+        nl.ArrayDataset(images), BATCH, shuffle=True, num_workers=workers, seed=0, transform=chain
+    )
+    for _ in loader:
+        pass
+    start = time.perf_counter()
+    for _ in range(epochs):
+        for _ in loader:
+            pass
+    return epochs * len(images) / (time.perf_counter() - start)
 
 
 def run(quick: bool) -> list[Row]:
@@ -168,6 +193,9 @@ def _scaling(epochs: int, rounds: int) -> list[Row]:
         for workers in (1, 2)
     }
     sides["gil"] = partial(run_fresh, measure_gil, epochs=epochs)
+    for threads in (1, 2):
+        sides[f"copying {threads}"] = partial(run_fresh, measure_copying, rounds=25 * epochs, threads=threads)
+        sides[f"resizing {threads}"] = partial(run_fresh, measure_resizing, epochs=epochs, workers=threads)
     taken = take_turns(sides, rounds)
     scaling = compare(
         _GROUP,
@@ -189,4 +217,22 @@ def _scaling(epochs: int, rounds: int) -> list[Row]:
         against="a batch by one worker",
         note="the ratio is the number of workers that keep the GIL busy",
     )
-    return [scaling, gil]
+    copied = compare(
+        _GROUP,
+        "np.copyto, two threads instead of one",
+        "GB/s",
+        taken["copying 2"],
+        taken["copying 1"],
+        against="one thread",
+        less_is_better=False,
+    )
+    resized = compare(
+        _GROUP,
+        "random resized crop 224 of 500 by 375, antialiased, two workers instead of one",
+        _UNIT,
+        taken["resizing 2"],
+        taken["resizing 1"],
+        against="one worker of ours",
+        less_is_better=False,
+    )
+    return [scaling, copied, resized, gil]
