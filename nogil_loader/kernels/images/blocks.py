@@ -61,15 +61,16 @@ def _load_block(
 def _to_float(builder: Any, vector: Any, kind: Any, target: Any) -> Any:
     if not isinstance(kind, types.Float):
         return (builder.sitofp if kind.signed else builder.uitofp)(vector, target)
-    if vector.type.element == target.element:
-        return vector
-    wider = target.element == ir.DoubleType()
-    return (builder.fpext if wider else builder.fptrunc)(vector, target)
+    return _of_width(builder, vector, target)
 
 
 def _from_float(builder: Any, vector: Any, kind: Any, target: Any) -> Any:
     if not isinstance(kind, types.Float):
         return (builder.fptosi if kind.signed else builder.fptoui)(vector, target)
+    return _of_width(builder, vector, target)
+
+
+def _of_width(builder: Any, vector: Any, target: Any) -> Any:
     if vector.type.element == target.element:
         return vector
     wider = target.element == ir.DoubleType()
