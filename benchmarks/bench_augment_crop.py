@@ -1,9 +1,9 @@
 """Random resized crops: from 500 by 375 to 224 pixels, flipped, normalised and put channels first, one thread.
 
 The images are like photographs, uint8, 512 of them; crops have 8 to 100 % of the area and sides of 3:4 to 4:3,
-and every second one is flipped. All sides run in one process with one thread each and take turns. Ours is the
-whole loader without workers, batches included; the others make one sample after the other. cv2.resize and
-Pillow's resize are measured alone, from the same kind of crops, with nothing before or after them. "numpy" goes
+and every second one is flipped. All sides run in one process with one thread each, take turns and make one sample
+after the other; two rows have ours within a loader without workers, which writes batches of 64 to memory that no
+cache holds. cv2.resize and Pillow's resize are measured alone, from the same kind of crops, with nothing before or after them. "numpy" goes
 step by step as the formula reads; "fewest passes" is the best that we could find.
 
 The antialiased variant weighs all pixels under an output pixel, as Pillow does, and torchvision by default.
@@ -34,7 +34,7 @@ _AREAS = (0.08, 1.0)
 _RATIOS = (3 / 4, 4 / 3)
 # Areas and ratios that leave only the whole image.
 _WHOLE: dict[str, Any] = {"scale": (1.0, 1.0), "ratio": (_WIDTH / _HEIGHT, _WIDTH / _HEIGHT)}
-_OURS, _ANTIALIASED = "ours", "ours, antialiased"
+_OURS, _ANTIALIASED, _LOADER = "ours", "ours, antialiased", "our loader"
 
 Images = NDArray[np.uint8]
 Function = Callable[[int], Any]
@@ -45,6 +45,8 @@ _PEERS: list[tuple[str, str, str, float | None]] = [
     (_OURS, "cv2 and numpy, fewest passes", "cv2", None),
     (_OURS, "albumentations", "albumentations", 4.0),
     (_OURS, "torchvision v2", "torchvision", None),
+    (_LOADER, "cv2 and numpy", "cv2", None),
+    (_LOADER, "albumentations", "albumentations", None),
     (_ANTIALIASED, "Pillow's resize alone", "PIL", 1 / 0.35),
     (_ANTIALIASED, "torchvision v2, antialiased", "torchvision", None),
 ]
@@ -55,20 +57,30 @@ def run(quick: bool) -> list[Row]:
     images = make_photographs(_COUNT, _HEIGHT, _WIDTH)
     _check_agreement(images)
     sides = {
-        _OURS: by_our_loader(images, _our_chain(antialias=False)),
-        _ANTIALIASED: by_our_loader(images, _our_chain(antialias=True)),
+        _OURS: one_by_one(_by_hand(images, antialias=False), _COUNT),
+        _ANTIALIASED: one_by_one(_by_hand(images, antialias=True), _COUNT),
+        _LOADER: by_our_loader(images, _our_chain(antialias=False)),
     }
     sides |= {name: one_by_one(function, _COUNT) for name, function in _peers(images).items()}
     taken = time_samples(sides, rounds, warm_ups=1)
 
     name = f"random resized crop {_CROP} of {_WIDTH} by {_HEIGHT}, flip, normalise, channels first"
-    titles = {_OURS: name, _ANTIALIASED: f"{name}, antialiased"}
+    titles = {
+        _OURS: name,
+        _ANTIALIASED: f"{name}, antialiased",
+        _LOADER: f"{name}, and put into batches by a loader without workers",
+    }
     return [
         compare(_GROUP, titles[side], _UNIT, taken[side], taken[against], against=against, target=target)
         if against in taken
         else missing(_GROUP, titles[side], _UNIT, against, target)
         for side, against, _, target in _PEERS
     ]
+
+
+def _by_hand(images: Images, *, antialias: bool) -> Function:
+    chain = _our_chain(antialias=antialias)
+    return lambda index: chain.apply(images[index], index=index)
 
 
 def _our_chain(*, antialias: bool, p: float = 0.5, **crop: Any) -> Any:
