@@ -1,10 +1,11 @@
 """Random resized crops: from 500 by 375 to 224 pixels, flipped, normalised and put channels first, one thread.
 
 The images are like photographs, uint8, 512 of them; crops have 8 to 100 % of the area and sides of 3:4 to 4:3,
-and every second one is flipped. All sides run in one process with one thread each, take turns and make one sample
-after the other; two rows have ours within a loader without workers, which writes batches of 64 to memory that no
-cache holds. cv2.resize and Pillow's resize are measured alone, from the same kind of crops, with nothing before or after them. "numpy" goes
-step by step as the formula reads; "fewest passes" is the best that we could find.
+and every second one is flipped. All sides run in one process with one thread each, take turns and make one
+sample after the other; two rows have ours within a loader without workers, which writes batches of 64 to memory
+that no cache holds. cv2.resize and Pillow's resize are measured alone, from the same kind of crops, with
+nothing before or after them. "numpy" goes step by step as the formula reads; "fewest passes" is the best that
+we could find.
 
 The antialiased variant weighs all pixels under an output pixel, as Pillow does, and torchvision by default.
 Before anything is timed, the sides are given the whole image to resize and to flip, and must agree within one
