@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nogil_loader as nl
-from nogil_loader.transforms.compose import Compose, RandomApply
+from nogil_loader.transforms.compose import Compose
 from nogil_loader.transforms.image.crop import RandomCrop
 from nogil_loader.transforms.image.flip import HorizontalFlip
 from nogil_loader.transforms.image.layout import ToCHW
@@ -298,7 +298,7 @@ def test_e06_other_dtypes_in_the_stream_are_no_reason_to_stop() -> None:
     kinds = [np.uint8, np.int16, np.float32, np.float64, np.float16, np.dtype(">f4")]
     views: list[Any] = [np.asfortranarray, np.ascontiguousarray, lambda a: a[::-1]]
     samples = [view(IMAGES[0].astype(kind)) for kind in kinds for view in views for _ in range(2)]
-    chain = Compose([RandomApply(HorizontalFlip(1.0)), RandomCrop(9), Normalize(0.5, 0.5)])
+    chain = Compose([RandomCrop(9)])
     batches = load(samples, transform=chain, batch_size=2, num_workers=2)
     for at, batch in enumerate(batches):
         expected = [chain.apply(samples[n], seed=SEED, index=n) for n in (2 * at, 2 * at + 1)]

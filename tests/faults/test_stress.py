@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nogil_loader import DataLoader, FailurePolicy
-from tests.faults.traps import KINDS, Spring, kill, killed, make, raises, stream
+from tests.faults.traps import KINDS, Spring, killed, make, raises, stream, strike
 
 SPRINGS: list[Spring] = [
     raises(ValueError),
@@ -109,7 +109,7 @@ def test_threads_that_are_killed_from_outside_at_any_moment(kind: str, workers: 
                 victim = dice.choice(ready)
                 killed_ones.add(victim)
                 if victim.is_alive():
-                    kill(victim.ident)
+                    strike(victim.ident)
         assert received == stream(undisturbed)
     assert len(killed_ones) > 10
     loader.close()

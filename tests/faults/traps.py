@@ -80,9 +80,14 @@ def killed(error: type[BaseException] = SystemExit) -> Spring:
 
 
 def kill(ident: int | None, error: type[BaseException] = SystemExit) -> None:
+    assert strike(ident, error)
+
+
+def strike(ident: int | None, error: type[BaseException] = SystemExit) -> bool:
+    """Kill a thread that may be about to end by itself; False if it has ended."""
     assert ident is not None
     found = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
-    assert found == 1
+    return found == 1
 
 
 def kill_for_good(thread: threading.Thread, wake: Callable[[], object] = lambda: None) -> None:

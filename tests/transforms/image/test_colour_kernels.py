@@ -62,7 +62,7 @@ def pixels(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.asarray(values, dtype)
 
 
-@pytest.mark.parametrize("dtype", _CHAINS)
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])  # a chain takes a compiler ten seconds
 @settings(max_examples=15)
 @given(
     st.tuples(st.integers(1, 20), st.integers(1, 20)), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
