@@ -86,7 +86,7 @@ def kill(ident: int | None, error: type[BaseException] = SystemExit) -> None:
 def strike(ident: int | None, error: type[BaseException] = SystemExit) -> bool:
     """Kill a thread that may be about to end by itself; False if it has ended."""
     assert ident is not None
-    found = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
+    found: int = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
     return found == 1
 
 
