@@ -213,7 +213,7 @@ def _check_agreement(images: Images) -> None:
         for side in (_OURS, _ANTIALIASED)
     }
     for side, against, _, _ in _PEERS:
-        if against in peers:
+        if against in peers and side in ours:
             sample = np.asarray(peers[against](index))
             if sample.dtype == np.uint8:  # resized only
                 sample = samplewise.normalise(sample[:, ::-1])
