@@ -33,8 +33,8 @@ _GRACE_SECONDS = 10.0
 
 # No deadline, because a machine shared with other work makes any single example slow now and then. At a desk
 # examples are drawn anew in each run, since a fixed set finds nothing new after its first pass; the blob that a
-# failure prints repeats it. A gate (CI=true) judges all changes by the same examples, half as many, since it has to
-# answer while its author still waits.
+# failure prints repeats it. A gate (CI=true) judges all changes by the same examples, and by half as many, since
+# it has to answer while its author still waits.
 hypothesis.settings.register_profile(
     "desk",
     deadline=None,
