@@ -48,6 +48,22 @@ hypothesis.settings.register_profile("soak", hypothesis.settings.get_profile("de
 hypothesis.settings.load_profile("gate" if os.environ.get("CI") else "desk")
 
 _FAILED = pytest.StashKey[bool]()
+_LAST_PATH = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Keep what other tests left behind out of the garbage collector's way, where memory is short on purpose.
+
+    A loader that waits for memory collects garbage again and again. A compiler leaves millions of objects, over
+    which each collection takes seconds, longer than these tests are patient.
+    """
+    path = item.path.as_posix()
+    if path != item.config.stash.get(_LAST_PATH, None):
+        item.config.stash[_LAST_PATH] = path
+        if "/faults/" in path or "memory" in path:
+            gc.collect()
+            gc.freeze()
 
 
 def loader_threads() -> set[threading.Thread]:
