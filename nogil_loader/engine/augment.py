@@ -121,7 +121,7 @@ class Augmentation:
         """
         if table is None:
             return
-        specs = {_path(name): _row_spec(array) for name, array in table.columns.items()}
+        specs = _specs_of(table)
         several = [path for paths, _ in (*self._joint, *self._mixing) for path in paths]
         for path in (*self._chains, *several):
             if path not in specs:
@@ -139,7 +139,7 @@ class Augmentation:
         for _, mixing in self._mixing:
             mixing.prepare()
         if table is not None:
-            for program, fit in self._kernels({_path(n): _row_spec(a) for n, a in table.columns.items()}):
+            for program, fit in self._kernels(_specs_of(table)):
                 compile_kernel(program, fit)
 
     def _kernels(self, specs: Mapping[str, Spec]) -> Iterator[tuple[Program, Fit]]:
@@ -286,6 +286,10 @@ def _no_such_part(path: str, known: list[str]) -> str:
 
 def _path(name: Hashable | None) -> str:
     return "" if name is None else child_path("", name)
+
+
+def _specs_of(table: Table) -> dict[str, Spec]:
+    return {_path(name): _row_spec(array) for name, array in table.columns.items()}
 
 
 def _row_spec(array: Any) -> Spec:

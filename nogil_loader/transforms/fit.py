@@ -128,8 +128,8 @@ class Scratch:
 
 def _sizes(node: Node) -> tuple[int, ...]:
     if isinstance(node, Choice):
-        return (*_lengths(node.spec), *_lengths(node.spec), 1, 1)
-    return (*_lengths(node.source), *_lengths(node.target), *_most_taps(node))
+        return (*node.spec.lengths, *node.spec.lengths, 1, 1)
+    return (*node.source.lengths, *node.target.lengths, *_most_taps(node))
 
 
 def _most_taps(step: Step) -> tuple[int, int]:
@@ -158,13 +158,6 @@ def _weights(part: Pass) -> int:
 
 def _parameters(node: Node) -> int:
     return node.turns if isinstance(node, Choice) else len(node.parameters)
-
-
-def _lengths(spec: Spec) -> tuple[int, int]:
-    if "H" in spec.layout:
-        return spec.height, spec.width
-    shape = (*spec.shape, 1, 1)
-    return shape[0], shape[1]
 
 
 def _form_of_spec(spec: Spec) -> tuple[Any, ...]:

@@ -50,11 +50,12 @@ class _Draws:
 
     def of(self, node: Node) -> npt.NDArray[np.float64]:
         spec = node.spec if isinstance(node, Choice) else node.source
-        size = (spec.height, spec.width) if "H" in spec.layout else (*spec.shape, 1, 1)[:2]
         drawn = np.zeros(node.turns if isinstance(node, Choice) else len(node.parameters))
         if node.draw is not None:
             numbers = uniforms(self._key, self._words, self._first + node.position, node.uniforms)[0]
-            node.draw(numbers, np.asarray(node.numbers, np.float64), np.asarray(size, np.int64), drawn)
+            node.draw(
+                numbers, np.asarray(node.numbers, np.float64), np.asarray(spec.lengths, np.int64), drawn
+            )
         return drawn
 
     def rng(self, step: Step) -> npt.NDArray[np.uint64]:

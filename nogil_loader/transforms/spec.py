@@ -96,6 +96,14 @@ class Spec:
         return self.shape[self.layout.index("C")] if "C" in self.layout else 1
 
     @property
+    def lengths(self) -> tuple[int, int]:
+        """Height and width of an image, else the first two lengths, 1 where there is none."""
+        if "H" in self.layout:
+            return self.height, self.width
+        first, second, *_ = (*self.shape, 1, 1)
+        return first, second
+
+    @property
     def white(self) -> float:
         """The pixel value that is full intensity: the largest integer of the dtype, or 1.0 for floats."""
         if self.dtype.kind in "fb":
