@@ -205,7 +205,7 @@ def test_ctrl_c_ends_the_demo_with_the_code_that_shells_expect(monkeypatch: pyte
     def interrupted(demo: Demo, output: Any) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run_demo", interrupted)
+    monkeypatch.setattr(cli.demo, "run_demo", interrupted)
     assert cli.main(SMALL) == 130
 
 

@@ -25,8 +25,9 @@ LAYERS = [
     {"engine"},
     {"options"},
     {"loader"},
-    {"interop", "observe", "resilient", "targets", "testing", "torch"},
-    {"demo", "doctor", "preview", "warmup"},
+    {"interop", "resilient", "targets", "testing", "torch"},
+    {"observe"},
+    {"bench", "check", "demo", "doctor", "preview", "warmup"},
     {"cli"},
     {"__main__", "__init__"},
 ]
@@ -34,7 +35,10 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
 # Imported inside functions only, because importing nogil_loader must stay cheap. numba and llvmlite are what
 # kernels are made of, so there, and only there, they stand at the top; those modules are imported when needed.
-HEAVY = {"numba", "llvmlite", "torch", "jax", "psutil", "rich", "simplejpeg", "skimage", "tqdm", "PIL", "cv2"}
+HEAVY = {
+    *("numba", "llvmlite", "torch", "jax", "psutil", "rich", "simplejpeg", "skimage", "tqdm", "PIL", "cv2"),
+    *("prometheus_client", "threadpoolctl", "spdl", "grain", "torchdata"),
+}
 
 
 @dataclass(frozen=True)
