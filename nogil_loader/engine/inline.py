@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from nogil_loader.engine.outcome import Failure, GivenBack, Loaded
+from nogil_loader.engine.outcome import Failure, GivenBack, Loaded, Outcome
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Kitchen, Recipe
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope
-from nogil_loader.engine.ticket import Verdict
+from nogil_loader.engine.ticket import Ticket, Verdict
+from nogil_loader.engine.watch import Watch
 from nogil_loader.memory.relief import relieve
 
 INLINE_WORKER = 0
@@ -37,6 +40,7 @@ class InlineCrew:
         self._context = run.context.copy()
         self._context.run(current_scope.set, self._scope)
         self._run = run
+        self._stopwatch = run.times.stopwatch(INLINE_WORKER)
         self._reading = reading
 
     def wait(self) -> None:
@@ -58,10 +62,12 @@ class InlineCrew:
         if run.rations is not None:
             permit = self._context.run(run.rations.ask, run, lease, kitchen.hints)
             if not permit.samples:
+                began = time.perf_counter()
                 run.sit_out(permit.pause)
+                self._stopwatch.memory += time.perf_counter() - began
                 return
             watch = permit.watch
-        outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, watch)
+        outcome = self._context.run(self._attempt, kitchen, lease.ticket, watch)
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome)
         elif isinstance(outcome, GivenBack):
@@ -74,9 +80,19 @@ class InlineCrew:
             del outcome
             relieve()
 
+    def _attempt(self, kitchen: Kitchen, ticket: Ticket, watch: Watch | None) -> Outcome:
+        stopwatch = self._stopwatch
+        stopwatch.tickets += 1
+        if stopwatch.tickets < stopwatch.due:
+            return kitchen.attempt(ticket, self._scope, INLINE_WORKER, watch)
+        timed = stopwatch.scope(self._scope)
+        return stopwatch.time(ticket, timed, partial(kitchen.attempt, ticket, timed, INLINE_WORKER, watch))
+
     def _start_up(self) -> None:
+        began = time.perf_counter()
         try:
             self._kitchen = self._recipe.bind(self._context.run(self._make_dataset))
+            self._stopwatch.start_up = time.perf_counter() - began
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - as in a worker's thread

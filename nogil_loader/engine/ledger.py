@@ -102,6 +102,11 @@ class Ledger:
         self._failures.append(start)
         self._entries[start] = Failed(Ticket(number, start, 0, []), failure)
 
+    def count(self) -> tuple[int, int, int]:
+        """Return how many tickets are planned, leased and ready."""
+        kinds = [type(entry) for entry in list(self._entries.values())]
+        return kinds.count(Planned), kinds.count(Lease), kinds.count(Ready)
+
     @property
     def outstanding(self) -> int:
         """Tickets that are planned, leased or ready."""

@@ -175,6 +175,7 @@ class WorkerPool:
         """
         with self._lock:
             run = self._run
+            worker.end_time()
             if self.stopping or run is None or self.workers[worker.id] is not worker:
                 return
             fresh = self.workers[worker.id] = Worker(worker.id, self)

@@ -16,7 +16,7 @@ from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.rations import Permit
 from nogil_loader.engine.run import EpochRun
-from nogil_loader.engine.scope import SampleScope, current_scope, current_worker
+from nogil_loader.engine.scope import FETCH, READER, SampleScope, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.stream import StreamSource
 from nogil_loader.engine.watch import Halt, Watch
@@ -26,7 +26,6 @@ from nogil_loader.policies import FailurePolicy
 
 logger = logging.getLogger("nogil_loader")
 
-READER = "reader"
 _serial = itertools.count()
 
 
@@ -45,6 +44,7 @@ class Reading:
         self.done = False
         self.watch: Watch | None = None
         self._policy = policy
+        self._stopwatch = run.times.stopwatch(READER)
         self._tries = 0
         self._tried_at = -1
 
@@ -64,6 +64,7 @@ class Reading:
             return permit.pause
         self.watch = permit.watch
         ticket = None
+        began = self._stopwatch.enter(FETCH)
         try:
             ticket = source.read(permit.samples, permit.watch)
         except Halt as halt:
@@ -71,6 +72,7 @@ class Reading:
                 self.fail(halt.outcome, final=True)
             return 0.0
         finally:
+            self._stopwatch.leave(FETCH, began)
             if permit.watch is not None:
                 permit.watch.end(0 if ticket is None else ticket.span)
         if ticket is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nogil_loader.collate import DefaultCollate, Slots
 from nogil_loader.data.protocols import BatchSource, Table, batched_fetch, fetch_list, is_map_style
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
-from nogil_loader.engine.scope import TRANSFORM, SampleScope
+from nogil_loader.engine.scope import COLLATE, CONVERT, FETCH, TRANSFORM, SampleScope
 from nogil_loader.engine.ticket import Ticket
 from nogil_loader.engine.watch import Halt, Watch
 from nogil_loader.errors import CollateError
@@ -24,10 +24,6 @@ from nogil_loader.memory.weigh import size_of
 
 if TYPE_CHECKING:
     from nogil_loader.engine.augment import Augmentation
-
-FETCH = "fetch"
-COLLATE = "collate"
-CONVERT = "output conversion"
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ class Kitchen:
     def _take_rows(
         self, take: Callable[[Any], Any], ticket: Ticket, scope: SampleScope, watch: Watch | None
     ) -> Any:
-        scope.stage = FETCH
+        scope.stage = FETCH if self._table is None else TRANSFORM
         try:
             if watch is not None and watch.is_blind(ticket.keys):
                 watch.size_up(size_of(take(ticket.keys[:1])))

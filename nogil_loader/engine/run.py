@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded
 from nogil_loader.engine.scope import SampleScope, current_scope
-from nogil_loader.engine.statistics import Statistics
+from nogil_loader.engine.statistics import Queue, Statistics
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
+from nogil_loader.engine.timesheet import Timesheet
+from nogil_loader.memory.pool import pool as buffers
 from nogil_loader.policies import FailurePolicy
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class EpochRun:
 
     Attributes:
         lock: Around everything that concerns the ledger, or the ledger and the governor.
+        times: Who took how long for what.
     """
 
     def __init__(
@@ -79,6 +82,8 @@ class EpochRun:
         self.closed = False
         self.rebuilds = 0
         self.abandoned = 0
+        self.times = Timesheet(epoch)
+        self._pace = self.times.pace
         self._ledger = ledger
         self._policy = policy
         self._tickets: SimpleQueue[None] = SimpleQueue()
@@ -266,6 +271,8 @@ class EpochRun:
 
     def deliver(self, item: Ready | Emptied) -> None:
         """Note that the consumer has what ``peek`` returned."""
+        if type(item) is Ready:
+            self._pace.deliver(len(item.ticket.keys))
         with self.lock:
             if self.rations is not None and type(item) is Ready:
                 self.rations.delivered(item)
@@ -294,6 +301,7 @@ class EpochRun:
     def statistics(self, workers_alive: int = 0) -> Statistics:
         """A snapshot of the epoch."""
         done = self._ledger.account.progress
+        planned, loading, ready = self._ledger.count()
         return Statistics(
             epoch=self.epoch,
             planned=self._ledger.account.planned,
@@ -304,11 +312,18 @@ class EpochRun:
             abandoned=self.abandoned,
             workers_alive=workers_alive,
             memory=None if self.rations is None else self.rations.statistics(),
+            num_workers=self._workers,
+            prefetch_factor=self.capacity // self._workers - 1 if self._workers else 0,
+            queue=Queue(self.capacity, planned, loading, ready),
+            buffers_made=buffers.made,
+            buffers_reused=buffers.reused,
+            **self.times.report(done),
         )
 
     def close(self) -> None:
         """End the run and drop what was not delivered; safe from any thread, signal handler or finaliser."""
         self.closed = True
+        self.times.end()
         self._ledger.forget()
         if self.rations is not None:
             self.rations.close()

@@ -21,10 +21,17 @@ _WORD = 2**64 - 1
 _STREAM: Final = int.from_bytes(b"nogil_ld", "big")
 _NO_SAMPLE: Final = object()
 
-#: The stage in which a sample is transformed.
+#: The stages of a sample or batch, as errors name them.
+FETCH: Final = "fetch"
 TRANSFORM: Final = "transform"
-#: The stage while a kernel is compiled: nobody is late then.
+COLLATE: Final = "collate"
+CONVERT: Final = "output conversion"
+#: A kernel is compiled: nobody is late then.
 COMPILE: Final = "compile"
+#: A thread that has begun waits for memory.
+MEMORY: Final = "memory"
+#: What the thread that reads an iterable is called where workers have numbers.
+READER: Final = "reader"
 
 
 class SampleScope:

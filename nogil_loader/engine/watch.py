@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nogil_loader.engine.outcome import Failure, GivenBack
+from nogil_loader.engine.scope import MEMORY, current_scope
 from nogil_loader.memory.decision import Action, Decision
 from nogil_loader.memory.peak import PeakMeter
 
@@ -105,6 +106,10 @@ class Watch:
     def _wait(self, seconds: float) -> Decision | None:
         """Wait until the piece may go on, for a bounded time: nobody else might be left to end the epoch."""
         rations = self._rations
+        scope = current_scope.get()
+        stage = "" if scope is None else scope.stage
+        if scope is not None:
+            scope.stage = MEMORY
         self.waiting = True
         try:
             for _ in range(math.ceil(rations.stall / seconds) + 1):
@@ -114,6 +119,8 @@ class Watch:
                     return decision
         finally:
             self.waiting = False
+            if scope is not None:
+                scope.stage = stage
         # A ticket can be loaded again, what a reader has read cannot.
         return None if self._lease is not None else Decision(Action.GO_ON)
 

@@ -8,12 +8,12 @@ more is collected with its idle threads, in whatever circles it is referred to (
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import threading
 import time
 import weakref
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
 from nogil_loader.engine.scope import COMPILE, SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
+from nogil_loader.engine.stopwatch import Stopwatch
 from nogil_loader.engine.ticket import Lease, Verdict
 from nogil_loader.engine.watch import Watch
 from nogil_loader.errors import DeadWorkerError
@@ -70,15 +71,16 @@ class Worker:
         self.buried = False
         self._pool = weakref.ref(pool)
         self._kitchen: Kitchen | None = None
+        self._stopwatch: Stopwatch | None = None
         self._info: WorkerInfo | None = None
         self._shifts: SimpleQueue[EpochRun | None] = SimpleQueue()
         me = weakref.ref(self)
         # A daemon, because interpreter exit must not wait for user code that hangs; the pool joins the others.
         self._thread = threading.Thread(
             target=catch_panics(
-                functools.partial(_live, me, self._shifts),
+                partial(_live, me, self._shifts),
                 name=worker_id,
-                on_death=functools.partial(_die, me),
+                on_death=partial(_die, me),
             ),
             name=f"nogil_loader-worker-{worker_id}-{next(_serial)}",
             daemon=True,
@@ -144,14 +146,27 @@ class Worker:
     def begin(self, run: EpochRun) -> None:
         """Get ready for an epoch; the first one includes start-up."""
         self.scope = SampleScope(run.seed, run.epoch, run)
+        self._stopwatch = run.times.stopwatch(self.id)
         current_scope.set(self.scope)
         pool = self.pool
         if pool is None:
             return
         if self._kitchen is None:
+            began = time.perf_counter()
             self._kitchen = self._start_up(pool, run)
+            self._stopwatch.start_up = time.perf_counter() - began
         else:
             self._info = self._describe(pool, run, self._kitchen.dataset)
+
+    def note_pause(self, seconds: float) -> None:
+        """Note a wait for memory."""
+        if self._stopwatch is not None:
+            self._stopwatch.memory += seconds
+
+    def end_time(self) -> None:
+        """Note that the thread loads nothing any more in this epoch."""
+        if self._stopwatch is not None:
+            self._stopwatch.end()
 
     def _start_up(self, pool: WorkerPool, run: EpochRun) -> Kitchen:
         self.stage = "clone_dataset"
@@ -173,9 +188,9 @@ class Worker:
 
     def load_next(self, run: EpochRun) -> bool:
         """Load a ticket if there is one; False when the worker is to end."""
-        kitchen, scope = self._kitchen, self.scope
+        kitchen, scope, stopwatch = self._kitchen, self.scope, self._stopwatch
         lease = run.lease(self)
-        if lease is None or kitchen is None or scope is None:
+        if lease is None or kitchen is None or scope is None or stopwatch is None:
             return kitchen is not None
         self.leased += 1
         self.lease = lease
@@ -188,7 +203,15 @@ class Worker:
                 self.pause = permit.pause
                 return not self.abandoned
         token = current_worker.set(self._info)
-        outcome = kitchen.attempt(lease.ticket, scope, self.id, watch)
+        stopwatch.tickets += 1
+        if stopwatch.tickets < stopwatch.due:
+            outcome = kitchen.attempt(lease.ticket, scope, self.id, watch)
+        else:
+            timed = self.scope = stopwatch.scope(scope)
+            outcome = stopwatch.time(
+                lease.ticket, timed, partial(kitchen.attempt, lease.ticket, timed, self.id, watch)
+            )
+            self.scope = scope
         current_worker.reset(token)
         if os.getpid() != run.pid:
             return False  # the child of a fork in user code that came back here; there is nobody it works for
@@ -241,13 +264,17 @@ def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
     while not run.closed:
         pause, worker.pause = worker.pause, 0.0
         del worker
+        began = time.perf_counter() if pause else 0.0
         woken = run.sit_out(pause) if pause else run.wait_for_ticket()
         worker = me()
+        if worker is not None and pause:
+            worker.note_pause(time.perf_counter() - began)
         if worker is None or not (worker.load_next(run) or run.closed):
             return False
         if not woken and not _is_wanted(me):
             return False
     worker.scope = None
+    worker.end_time()
     return not (worker.abandoned or worker.buried)
 
 

@@ -89,10 +89,13 @@ class BufferPool:
 
     Attributes:
         most_idle: Bytes that may be idle at most.
+        made: Blocks that were asked of the system.
+        reused: Blocks that were used again.
     """
 
     def __init__(self, most_idle: int = _MOST_IDLE) -> None:
         self.most_idle = most_idle
+        self.made = self.reused = 0
         self._idle: dict[int, SimpleQueue[Block]] = {}
         self._blocks: set[weakref.ref[Block]] = set()
         self._most_used = 0
@@ -124,6 +127,7 @@ class BufferPool:
             block = self._queue_of(size).get_nowait()
         except Empty:
             return np.asarray(Lease(self, self._map(size, nbytes), nbytes))
+        self.reused += 1
         memory = np.asarray(Lease(self, block, nbytes))
         if zeroed:
             memory.fill(0)
@@ -179,6 +183,7 @@ class BufferPool:
                 raise
             block = Block(size, dense)
         # What a set has of its own as the callback: it cannot be broken off half-way.
+        self.made += 1
         self._blocks.add(weakref.ref(block, self._blocks.discard))
         return block
 
