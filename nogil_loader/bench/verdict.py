@@ -1,0 +1,192 @@
+"""What holds a loader back, told from what was measured: pure.
+
+Each rule looks at evidence of its own, and the first one that holds decides:
+
+* *memory*: the governor loaded less ahead or made batches smaller, or workers waited for memory.
+* *hand-off*: workers had nothing to do for most of the time although the consumer does nothing but ask: the limit
+  is its thread, which takes the batches over.
+* *gil*: workers waited for the GIL, or held it nearly all the time.
+* *waiting*: workers were on no CPU for most of the time that they loaded, and not for want of the GIL: they waited
+  for a disk, a network, a lock or a sleep.
+* *bandwidth*: workers were on a CPU and did not need the GIL, and still two were hardly faster than one.
+* *cpu*: workers were on a CPU all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nogil_loader.bench.choice import by_workers
+from nogil_loader.bench.result import Setting
+
+#: Stages in which a worker works, in the order in which they come.
+BUSY = ("fetch", "transform", "collate", "convert")
+
+# Shares beyond which a cause counts as the main one. Two threads that only hold the GIL wait for half of their
+# time and hold it for all of it; a sleep uses no CPU, a decoder all; half is the middle.
+_HALF = 0.5
+_WAITS_FOR_GIL = 0.25
+_HOLDS_GIL = 0.85
+# A thread that gets the GIL when it asks for it has it back in microseconds. The switch interval is 5 ms; half of
+# it says that as a rule somebody else was running.
+_GIL_LATENCY = 2.5e-3
+_WAITS_FOR_MEMORY = 0.10
+# Of the ideal. Two hyper-threads of a core give 0.6 to 0.7.
+_SCALES_BADLY = 0.65
+_ON_CPU = 0.8
+
+_ADVICE = {
+    "fetch": "a cheaper __getitem__: decode smaller, keep what was decoded, leave work to kernels",
+    "transform": "a shorter transform, or smaller images for it",
+    "collate": "a cheaper collate_fn; the default one is fastest with arrays of one shape",
+    "convert": "samples that are already what the batch shall be",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What holds a loader back.
+
+    Attributes:
+        kind: ``"memory"``, ``"hand-off"``, ``"gil"``, ``"waiting"``, ``"bandwidth"``, ``"cpu"``, or ``"unknown"``.
+        sentence: The same in words, with the numbers, and what helps.
+    """
+
+    kind: str
+    sentence: str
+
+
+def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool) -> Verdict:
+    """Name what holds the chosen setting back.
+
+    Args:
+        settings: All of ours.
+        chosen: One of them that was measured.
+        cores: That the process may use.
+        gil: Whether there is a GIL in force.
+    """
+    row = by_workers(settings, chosen)
+    # Nobody contends with fewer than two; and more workers than cores wait for each other anyway.
+    several = [each for each in row if 2 <= each.num_workers <= max(2, cores)]
+    crowd = max([*several, chosen], key=lambda each: each.num_workers)
+    for verdict in (
+        _memory(chosen),
+        _hand_off(chosen),
+        _gil(chosen, crowd) if gil else None,
+        _waiting(chosen),
+        _bandwidth(row, crowd),
+        _cpu(chosen, cores),
+    ):
+        if verdict is not None:
+            return verdict
+    return Verdict("unknown", "What holds it back does not show in what was measured.")
+
+
+def _memory(chosen: Setting) -> Verdict | None:
+    shrinks = 0 if chosen.memory is None else chosen.memory.shrinks
+    waited = _share(chosen, "memory")
+    if not shrinks and waited < _WAITS_FOR_MEMORY:
+        return None
+    told = [f"the governor shrank what is in flight {shrinks} time{'s' * (shrinks != 1)}"] if shrinks else []
+    if waited >= 0.01:
+        told.append(f"workers waited for memory for {waited:.0%} of their time")
+    return Verdict(
+        "memory",
+        f"Limited by memory: {' and '.join(told)}; give it more memory, or smaller batches and fewer workers.",
+    )
+
+
+def _hand_off(chosen: Setting) -> Verdict | None:
+    idle = _share(chosen, "idle")
+    if idle < _HALF:
+        return None
+    return Verdict(
+        "hand-off",
+        f"Bound by the hand-over: workers had nothing to do for {idle:.0%} of their time, since batches cost less "
+        f"to load than to take over; larger batches help.",
+    )
+
+
+def _gil(chosen: Setting, crowd: Setting) -> Verdict | None:
+    told = ""
+    for setting in (crowd, chosen):
+        if setting.gil is not None and setting.num_workers >= 2 and setting.gil.waiting >= _WAITS_FOR_GIL:
+            told = f"{setting.num_workers} workers wait for it for {setting.gil.waiting:.0%} of their time"
+        elif setting.gil is not None and setting.gil.held >= _HOLDS_GIL and setting.num_workers < 2:
+            told = f"it is held for {setting.gil.held:.0%} of the time by one thread alone"
+        elif setting.num_workers >= 2 and (setting.gil_latency or 0.0) >= _GIL_LATENCY:
+            told = f"a worker that wants it gets it after {1000 * (setting.gil_latency or 0.0):.1f} ms"
+        if told:
+            break
+    if not told:
+        return None
+    holders = {} if crowd.gil is None else crowd.gil.by_stage
+    where = max(holders, key=lambda stage: holders[stage], default="")
+    return Verdict(
+        "gil",
+        f"Bound by the GIL{f' in {where}' if where else ''}: {told}, so more workers do not help; compiled "
+        f"transforms, __getitems__ for whole batches, libraries that release it, or free-threaded Python do.",
+    )
+
+
+def _waiting(chosen: Setting) -> Verdict | None:
+    share = _on_cpu(chosen)
+    if share is None or share >= _HALF:
+        return None
+    return Verdict(
+        "waiting",
+        f"Bound by waiting{_where(chosen)} for a disk, a network, a lock or a sleep: while they load, workers are "
+        f"on a CPU for {share:.0%} of the time; more workers than cores help as long as it gets faster.",
+    )
+
+
+def _bandwidth(row: Sequence[Setting], crowd: Setting) -> Verdict | None:
+    one = next((each for each in row if each.num_workers == 1), None)
+    share = _on_cpu(crowd)
+    if one is None or crowd.num_workers < 2 or share is None or share < _ON_CPU:
+        return None
+    speedup = (crowd.median or 0.0) / (one.median or 1.0)
+    if speedup >= _SCALES_BADLY * crowd.num_workers:
+        return None
+    return Verdict(
+        "bandwidth",
+        f"Bound by memory bandwidth{_where(crowd)}, as it seems: {crowd.num_workers} workers are on a CPU for "
+        f"{share:.0%} of the time, do not wait for the GIL, and are {speedup:.2g} times as fast as one; smaller "
+        f"dtypes and fewer copies help. Cores that others use, or that are hyper-threads, look the same.",
+    )
+
+
+def _cpu(chosen: Setting, cores: int) -> Verdict | None:
+    share = _on_cpu(chosen)
+    busy = {stage: chosen.stages.get(stage, 0.0) for stage in BUSY}
+    if share is None or not sum(busy.values()):
+        return None
+    stage = max(busy, key=lambda name: busy[name])
+    part = busy[stage] / sum(busy.values())
+    full = chosen.num_workers >= cores
+    more = f"all {cores} usable cores are at work" if full else "more workers bring nothing within the noise"
+    return Verdict(
+        "cpu",
+        f"Bound by the CPU in {stage}, which takes {part:.0%} of the workers' time; {more}, so what helps is "
+        f"{_ADVICE[stage]}.",
+    )
+
+
+def _share(setting: Setting, stage: str) -> float:
+    """The share of a stage in the workers' time after start-up, 0 without workers."""
+    total = sum(seconds for name, seconds in setting.stages.items() if name not in ("start_up", "compile"))
+    return setting.stages.get(stage, 0.0) / total if setting.num_workers and total else 0.0
+
+
+def _on_cpu(setting: Setting) -> float | None:
+    """The share of loading that was on a CPU: by the workers' clocks, or, without them, by the process's."""
+    if setting.cpu_share is not None:
+        return setting.cpu_share
+    return None if setting.cpu_cores is None else min(1.0, setting.cpu_cores / max(1, setting.num_workers))
+
+
+def _where(setting: Setting) -> str:
+    busy = {stage: setting.stages.get(stage, 0.0) for stage in BUSY}
+    stage = max(busy, key=lambda name: busy[name])
+    return f" in {stage}" if busy[stage] else ""

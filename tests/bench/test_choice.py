@@ -1,0 +1,58 @@
+"""Which setting is recommended."""
+
+from __future__ import annotations
+
+from nogil_loader.bench.choice import by_workers, describe_scaling, recommend
+from tests.bench.made_up import failed_of, setting_of
+
+
+def test_the_fewest_workers_within_the_noise_of_the_best_are_enough() -> None:
+    settings = [setting_of(1, 100.0), setting_of(2, 198.0), setting_of(4, 200.0)]
+    assert recommend(settings) == 1
+
+
+def test_what_is_slower_than_the_noise_is_not() -> None:
+    settings = [setting_of(1, 100.0), setting_of(2, 192.0), setting_of(4, 200.0)]
+    assert recommend(settings) == 2
+
+
+def test_a_wide_spread_lets_fewer_workers_do_but_does_not_give_more_than_a_tenth_away() -> None:
+    best = setting_of(4, 0.0, rates=(60.0, 200.0, 210.0))
+    assert recommend([setting_of(2, 185.0), best]) == 0
+    assert recommend([setting_of(2, 175.0), best]) == 1
+
+
+def test_of_equals_the_one_that_loads_less_ahead_is_taken() -> None:
+    settings = [setting_of(2, 100.0, prefetch_factor=4), setting_of(2, 100.0, prefetch_factor=2)]
+    assert recommend(settings) == 1
+
+
+def test_another_batch_size_is_no_way_to_save_workers() -> None:
+    settings = [setting_of(1, 99.0, batch_size=16), setting_of(2, 100.0, batch_size=64)]
+    assert recommend(settings) == 1
+
+
+def test_a_setting_that_failed_is_not_recommended() -> None:
+    assert recommend([failed_of(1), setting_of(2, 1.0)]) == 1
+    assert recommend([failed_of(1)]) is None
+
+
+def test_settings_that_differ_in_workers_alone_are_set_side_by_side() -> None:
+    zero, one, two = setting_of(0, 1.0), setting_of(1, 1.0), setting_of(2, 1.0, prefetch_factor=4)
+    others = [setting_of(1, 1.0, batch_size=8), setting_of(1, 1.0, loader="torch"), failed_of(4)]
+    four = setting_of(4, 1.0)
+    settings = [two, four, one, zero, *others]
+    assert by_workers(settings, one) == [zero, one, four]
+    assert by_workers(settings, two) == [zero, two]
+    assert by_workers(settings, zero) == [zero, two]
+
+
+def test_scaling_is_told_in_sentences() -> None:
+    row = [setting_of(workers, rate) for workers, rate in [(0, 90.0), (1, 100.0), (2, 190.0), (4, 200.0)]]
+    assert describe_scaling(row, row[2]) == ["4 workers are 2 times as fast as 1."]
+    assert describe_scaling(row[:3], row[2]) == [
+        "2 workers are 1.9 times as fast as 1.",
+        "The largest number of workers that was tried is the fastest: try more, such as --workers 2,4,8.",
+    ]
+    assert describe_scaling([row[3], setting_of(8, 10.0)], row[3]) == ["More workers than 4 bring nothing."]
+    assert describe_scaling(row[:2], row[1]) == []

@@ -1,0 +1,100 @@
+"""What is said to hold a loader back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nogil_loader.bench.result import Gil, Memory, Setting
+from nogil_loader.bench.verdict import Verdict, judge
+from tests.bench.made_up import setting_of
+
+FREE = Gil(held=0.05, by_stage={"fetch": 0.05}, waiting=0.01, accuracy=0.02)
+IN_FETCH = {"fetch": 9.0, "collate": 1.0, "idle": 0.1, "start_up": 0.5}
+
+
+def row_of(rates: dict[int, float], **changes: Any) -> list[Setting]:
+    values = {"gil": FREE, "stages": IN_FETCH, **changes}
+    return [setting_of(workers, rate, **values) for workers, rate in rates.items()]
+
+
+def judged(settings: list[Setting], at: int = -1, gil: bool = True) -> Verdict:
+    return judge(settings, settings[at], cores=4, gil=gil)
+
+
+def test_work_that_scales_is_bound_by_the_cpu_in_its_longest_stage() -> None:
+    verdict = judged(row_of({1: 100.0, 2: 195.0, 4: 380.0}))
+    assert verdict.kind == "cpu"
+    assert "CPU in fetch, which takes 90% of the workers' time; all 4 usable cores" in verdict.sentence
+
+
+@pytest.mark.parametrize("stage", ["transform", "collate", "convert"])
+def test_the_stage_is_the_one_that_takes_longest(stage: str) -> None:
+    verdict = judged(row_of({1: 100.0, 2: 195.0}, stages={"fetch": 1.0, stage: 3.0}))
+    assert verdict.kind == "cpu"
+    assert f"in {stage}, which takes 75%" in verdict.sentence
+
+
+def test_workers_that_wait_for_the_gil_are_bound_by_it() -> None:
+    gil = Gil(held=0.99, by_stage={"fetch": 0.9, "collate": 0.09}, waiting=0.5, accuracy=0.02)
+    one = row_of({1: 100.0}, gil=Gil(0.99, {"fetch": 0.99}, 0.0, 0.02))
+    verdict = judged([*one, *row_of({2: 95.0}, gil=gil, cpu_share=0.5)], at=0)
+    assert verdict.kind == "gil"
+    assert "GIL in fetch: 2 workers wait for it for 50% of their time" in verdict.sentence
+
+
+def test_the_time_until_a_worker_has_the_gil_tells_as_well() -> None:
+    verdict = judged(row_of({1: 100.0, 2: 95.0}, gil=None, gil_latency=0.005, cpu_share=0.5))
+    assert verdict.kind == "gil"
+    assert "gets it after 5.0 ms" in verdict.sentence
+
+
+def test_one_worker_that_never_lets_go_of_the_gil_is_bound_by_it() -> None:
+    verdict = judged(row_of({1: 100.0}, gil=Gil(0.98, {"fetch": 0.98}, 0.0, 0.02)))
+    assert verdict.kind == "gil"
+    assert "98% of the time by one thread" in verdict.sentence
+
+
+def test_without_a_gil_nobody_is_bound_by_it() -> None:
+    held = Gil(0.98, {"fetch": 0.98}, 0.5, 0.02)
+    assert judged(row_of({1: 100.0, 2: 195.0}, gil=held), gil=False).kind == "cpu"
+
+
+def test_more_workers_than_cores_are_no_evidence_against_the_gil() -> None:
+    crowded = Gil(0.3, {"fetch": 0.3}, 0.4, 0.02)
+    settings = [*row_of({1: 100.0, 4: 390.0}), *row_of({16: 390.0}, gil=crowded)]
+    assert judged(settings, at=1).kind == "cpu"
+
+
+def test_sleeping_workers_are_bound_by_waiting() -> None:
+    verdict = judged(row_of({1: 10.0, 2: 20.0, 8: 80.0}, cpu_share=0.03))
+    assert verdict.kind == "waiting"
+    assert "in fetch for a disk, a network, a lock or a sleep" in verdict.sentence
+    assert "3% of the time" in verdict.sentence
+
+
+def test_busy_workers_that_do_not_scale_are_bound_by_memory_bandwidth() -> None:
+    verdict = judged(row_of({1: 100.0, 2: 105.0}), at=0)
+    assert verdict.kind == "bandwidth"
+    assert "2 workers are on a CPU for 97% of the time" in verdict.sentence
+    assert "1.1 times as fast as one" in verdict.sentence
+
+
+def test_a_governor_that_shrank_is_named_first() -> None:
+    memory = Memory(peak_bytes=10**9, limit=10**9, shrinks=3)
+    stages = {**IN_FETCH, "memory": 5.0}
+    verdict = judged(row_of({1: 100.0, 2: 100.0}, memory=memory, stages=stages))
+    assert verdict.kind == "memory"
+    assert "shrank what is in flight 3 times and workers waited for memory for 33%" in verdict.sentence
+
+
+def test_workers_that_have_nothing_to_do_are_bound_by_the_hand_over() -> None:
+    verdict = judged(row_of({1: 100.0, 2: 100.0}, stages={"fetch": 1.0, "idle": 3.0}))
+    assert verdict.kind == "hand-off"
+    assert "nothing to do for 75%" in verdict.sentence
+
+
+def test_without_evidence_nothing_is_claimed() -> None:
+    verdict = judged(row_of({1: 100.0}, stages={}, gil=None, cpu_share=None, cpu_cores=None))
+    assert verdict.kind == "unknown"
