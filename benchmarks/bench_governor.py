@@ -26,7 +26,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import cgroup
 from benchmarks.harness import Row, compare, installed, missing, run_fresh, take_turns, within
 from benchmarks.pressure import costs, troubles
 from benchmarks.pressure.reader import Task
@@ -34,6 +33,7 @@ from benchmarks.pressure.runs import Outcome
 from benchmarks.pressure.runs import run as run_task
 from benchmarks.pressure.tally import exact, exact_or_refused, fullest, refused, survey, tally
 from benchmarks.report import render_rows
+from nogil_loader.bench import cgroup
 
 _GROUP = "governor"
 _MB = 10**6

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from benchmarks.cgroup import MemoryGroup, why_not
 from benchmarks.pressure.reader import Task
 from benchmarks.pressure.runs import Neighbour, Run, run
+from nogil_loader.bench.cgroup import MemoryGroup, why_not
 from nogil_loader.policies import MemoryPolicy
 
 _TARGET = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "memory-run.svg"

@@ -32,7 +32,7 @@ import numpy as np
 
 import nogil_loader as nl
 from benchmarks import soak_memory
-from benchmarks.cgroup import why_not
+from nogil_loader.bench.cgroup import why_not
 
 # A round takes a second or two; one that takes this long hangs.
 _HANG_SECONDS = 60.0

@@ -17,10 +17,10 @@ import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks.cgroup import why_not
 from benchmarks.pressure.reader import Task
 from benchmarks.pressure.runs import Neighbour, Outcome, Run, run
 from benchmarks.pressure.samples import LARGEST
+from nogil_loader.bench.cgroup import why_not
 
 _MB = 10**6
 _ROUND_SECONDS = 60.0

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from benchmarks.cgroup import MemoryGroup
 from benchmarks.pressure.reader import Task
+from nogil_loader.bench.cgroup import MemoryGroup
 
 _ROOT = Path(__file__).resolve().parents[2]
 # What a reader has beyond its own limit, for starting up, and for the stacks of one that hangs.
