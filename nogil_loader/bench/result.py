@@ -161,8 +161,8 @@ class Setting:
         cpu_cores: CPU time per second of the process and its children, in cores; None if unknown.
         cpu_share: Of the workers' time in fetch, transform, collate and convert, the share on a CPU; None where
             the loader does not tell.
-        gil_latency: Seconds that a worker waited for the GIL after giving it away, as a median; None where the
-            loader does not tell.
+        gil_wanted: Share of batches at whose end other threads waited for the GIL; None where the loader does not
+            tell.
         stages: Worker-seconds by stage; empty where the loader does not tell.
         gil: Who held the GIL; None if it was not looked at.
         memory: What the process took; None if it failed.
@@ -180,7 +180,7 @@ class Setting:
     wait_share: float | None = None
     cpu_cores: float | None = None
     cpu_share: float | None = None
-    gil_latency: float | None = None
+    gil_wanted: float | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     gil: Gil | None = None
     memory: Memory | None = None

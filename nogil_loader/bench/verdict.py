@@ -28,9 +28,6 @@ BUSY = ("fetch", "transform", "collate", "convert")
 _HALF = 0.5
 _WAITS_FOR_GIL = 0.25
 _HOLDS_GIL = 0.85
-# A thread that gets the GIL when it asks for it has it back in microseconds. The switch interval is 5 ms; half of
-# it says that as a rule somebody else was running.
-_GIL_LATENCY = 2.5e-3
 _WAITS_FOR_MEMORY = 0.10
 # Of the ideal. Two hyper-threads of a core give 0.6 to 0.7.
 _SCALES_BADLY = 0.65
@@ -115,8 +112,8 @@ def _gil(chosen: Setting, crowd: Setting) -> Verdict | None:
             told = f"{setting.num_workers} workers wait for it for {setting.gil.waiting:.0%} of their time"
         elif setting.gil is not None and setting.gil.held >= _HOLDS_GIL and setting.num_workers < 2:
             told = f"it is held for {setting.gil.held:.0%} of the time by one thread alone"
-        elif setting.num_workers >= 2 and (setting.gil_latency or 0.0) >= _GIL_LATENCY:
-            told = f"a worker that wants it gets it after {1000 * (setting.gil_latency or 0.0):.1f} ms"
+        elif setting.num_workers >= 2 and setting.gil is None and (setting.gil_wanted or 0.0) >= _HALF:
+            told = f"others wait for it at the end of {setting.gil_wanted or 0.0:.0%} of the batches"
         if told:
             break
     if not told:

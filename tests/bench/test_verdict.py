@@ -44,10 +44,10 @@ def test_workers_that_wait_for_the_gil_are_bound_by_it() -> None:
     assert "GIL in fetch: 2 workers wait for it for 50% of their time" in verdict.sentence
 
 
-def test_the_time_until_a_worker_has_the_gil_tells_as_well() -> None:
-    verdict = judged(row_of({1: 100.0, 2: 95.0}, gil=None, gil_latency=0.005, cpu_share=0.5))
+def test_threads_that_want_the_gil_at_the_end_of_batches_tell_as_well() -> None:
+    verdict = judged(row_of({1: 100.0, 2: 95.0}, gil=None, gil_wanted=0.8, cpu_share=0.5))
     assert verdict.kind == "gil"
-    assert "gets it after 5.0 ms" in verdict.sentence
+    assert "others wait for it at the end of 80% of the batches" in verdict.sentence
 
 
 def test_one_worker_that_never_lets_go_of_the_gil_is_bound_by_it() -> None:
