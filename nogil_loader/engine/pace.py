@@ -39,7 +39,7 @@ class Pace:
         waited: Seconds that the consumer has waited for batches.
     """
 
-    __slots__ = ("_epoch", "_latest", "_since", "began", "ended", "waited")
+    __slots__ = ("_at", "_epoch", "_samples", "_since", "_waits", "began", "ended", "waited")
 
     def __init__(self, epoch: int) -> None:
         self.began = perf_counter()
@@ -47,8 +47,10 @@ class Pace:
         self.waited = 0.0
         self._epoch = epoch
         self._since = 0.0
-        # Plain tuples, which are made in half the time that a named one takes.
-        self._latest: deque[tuple[float, int, float]] = deque(maxlen=_KEPT)
+        # Numbers, which the garbage collector need not look at.
+        self._at: deque[float] = deque(maxlen=_KEPT)
+        self._samples: deque[int] = deque(maxlen=_KEPT)
+        self._waits: deque[float] = deque(maxlen=_KEPT)
 
     def wait(self) -> float:
         """Note that the consumer has to wait for the next batch, and return the time."""
@@ -61,15 +63,16 @@ class Pace:
         """Note that the consumer gets a batch now."""
         now = perf_counter()
         since = self._since
+        waited = 0.0
         if since:
             self._since = 0.0
             waited = now - since
             self.waited += waited
-            self._latest.append((now, samples, waited))
             for listener in listening.listeners:
                 listener.waited(self._epoch, since, now)
-        else:
-            self._latest.append((now, samples, 0.0))
+        self._at.append(now)
+        self._samples.append(samples)
+        self._waits.append(waited)
 
     def end(self) -> None:
         """Note that the epoch is over."""
@@ -84,7 +87,9 @@ class Pace:
     @property
     def latest(self) -> list[Delivery]:
         """The latest batches, the oldest first."""
-        return [Delivery(*each) for each in list(self._latest)]
+        # Those that came last are in all three; another thread may be about to add one.
+        lists = (reversed(list(each)) for each in (self._waits, self._samples, self._at))
+        return [Delivery(at, samples, waited) for waited, samples, at in zip(*lists, strict=False)][::-1]
 
 
 def recent_rate(latest: list[Delivery], now: float) -> float:

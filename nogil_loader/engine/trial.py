@@ -70,14 +70,15 @@ class Trial:
         """Whether it is the challenger's turn."""
         return len(self._rates) % 2 == 1
 
-    def take(self, rate: float) -> None:
-        """Take in the rate of the next interval, of whose turn it is."""
+    def take(self, rate: float) -> bool | None:
+        """Take in the rate of the next interval, of whose turn it is; return `won`."""
         if self._rates:
             step = math.log(rate / self._rates[-1])
             self._differences.append(max(-_CLIP, min(_CLIP, step if self.challenges else -step)))
         self._rates.append(rate)
         if self._differences:
             self.won = self._judge()
+        return self.won
 
     @property
     def gain(self) -> float:
@@ -89,6 +90,11 @@ class Trial:
         """The mean rates of the setting in use and of the challenger."""
         use, challenger = self._rates[::2], self._rates[1::2]
         return sum(use) / len(use), sum(challenger) / max(1, len(challenger))
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals it took."""
+        return len(self._rates)
 
     def teach(self) -> None:
         """Let the noise learn what this trial shows of it."""
@@ -115,4 +121,4 @@ class Trial:
             return True
         if mean + _HOPELESS * error < self._bar:
             return False
-        return mean > max(self._bar, self._bar + error) if count >= _MOST_STEPS else None
+        return mean > self._bar + error if count >= _MOST_STEPS else None

@@ -72,7 +72,7 @@ _T = TypeVar("_T")
 _Course = Generator[Setting, Interval, _T]
 
 
-class _GivenUp(Exception):  # noqa: N818 - ends a search, which is no error
+class _GivenUp(Exception):
     """The search ends with what is in use."""
 
 
@@ -123,6 +123,7 @@ class Tuner:
         # Batches that were on their way when the setting changed or the epoch began; None once they are through.
         self._leftover: int | None = start
         self._latest = Interval(1.0, 0, 0.0)
+        self._axis: Axis = next(iter(self._ranges), "num_workers")
         self._course = self._tune()
         next(self._course)
 
@@ -173,9 +174,12 @@ class Tuner:
             yield from self._wait_for_cause()
             before = self.kept
             try:
-                yield from self._search()
+                for axis in self._ranges:
+                    yield from self._climb(axis)
+                outcome = "nothing else that was tried loads faster"
             except _GivenUp as given_up:
-                self._tell_all(f"{given_up}; stays with {_words(self.kept)}")
+                outcome = str(given_up)
+            self._tell(self._value, f"settled on {_words(self.kept)}: {outcome}")
             changed = self.kept != before
             self._rest_seconds = FIRST_REST if changed else min(LAST_REST, 2 * self._rest_seconds)
             self.settled = True
@@ -198,29 +202,124 @@ class Tuner:
         if self.tried_seconds == 0:
             self._purse = size
         self._purse_size = size
-
-    def _search(self) -> _Course[None]:
-        for axis in self._ranges:
-            yield from self._climb(axis)
-        busy = self._latest.cpu_share
-        cpus = "" if busy is None else f"; the process keeps {busy:.1f} CPUs busy"
-        self._tell_all(f"settled on {_words(self.kept)}: {self._latest.rate:,.0f} samples/s{cpus}")
+        waits = statistics.fmean(one.wait_share for one in latest)
+        self._tell(
+            self._value, f"the consumer waits for data {waits:.0%} of its time: trying what loads faster"
+        )
 
     def _climb(self, axis: Axis) -> _Course[None]:
-        """Find the best value on one axis, taking it that the rate rises up to it and falls beyond it."""
+        """Find the best value on one axis, taking it that the rate rises towards it and falls beyond it."""
+        self._axis = axis
         least, most = self._ranges[axis]
-        start = here = self._value(axis)
-        lower, upper = least - 1, most + 1
-        while here < most and upper > most:
-            more = min(most, 2 * here)
-            if (yield from self._takes(axis, more, GAIN)):
-                lower, here = here, more
+        start = here = self._value
+        # The nearest values that are known to be no better; out of range for none.
+        lower, upper, falls = 0, most + 1, False
+        while here < most < upper:
+            trial = yield from self._try(min(most, 2 * here), GAIN)
+            if trial.won:
+                lower, here = here, self._value
             else:
-                upper = more
-        while here <= start and lower < least < here:
-            for fewer in (least, here // 2):
-                if fewer > lower and fewer < here and (yield from self._takes(axis, fewer, GAIN)):
-                    upper, here = here, fewer
-                    break
-                lower = max(lower, fewer)
-        ...
+                upper, falls = min(most, 2 * here), trial.gain < -LOSS
+        if here == start > least:
+            # One worker is far slower than several or, where only the GIL counts, the best: soon told.
+            candidate = least
+            while lower < candidate < here:
+                if (yield from self._try(candidate, GAIN)).won:
+                    upper, falls, here = here, True, candidate
+                else:
+                    lower = candidate
+                candidate = here // 2
+        while here != start and lower < (middle := _middle(lower, here)) < here:
+            # Growth may have gone too far; what shrank is content with where it is unless there is a gain.
+            if (yield from self._try(middle, -LOSS if here > start else GAIN)).won:
+                upper, falls, here = here, False, middle
+            else:
+                lower = middle
+        while falls and here < (middle := _middle(here, upper)) < upper:
+            if (yield from self._try(middle, GAIN)).won:
+                here = middle
+            else:
+                upper = middle
+
+    def _try(self, value: int, by: float) -> _Course[Trial]:
+        """Compare what is in use with another value of the axis, and use that if it is faster by so much.
+
+        Raises:
+            _GivenUp: The loader keeps up, memory is tight, or too much was spent.
+        """
+        kept, other = self.kept, replace(self.kept, **{self._axis: value})
+        if self.setting != kept or self._latest.memory_tight:
+            self._latest = yield from self._measure(kept)
+        if self._latest.wait_share < KEEPS_UP:
+            raise _GivenUp("the loader keeps up with the consumer")
+        trial = Trial(self._noise, by)
+        won = trial.take(self._latest.rate)
+        while won is None:
+            interval = yield from self._measure(other if trial.challenges else kept)
+            won = trial.take(interval.rate)
+            if self.setting == (other if won else kept):
+                self._latest = interval
+        trial.teach()
+        before = self._value
+        if won:
+            self.kept = other
+        ours, theirs = trial.rates
+        noun = "workers" if self._axis == "num_workers" else "batches ahead per worker"
+        self._tell(
+            before,
+            f"{value} {noun} load {theirs:,.0f} samples/s, {before} {ours:,.0f} "
+            f"({trial.gain:+.0%}, seen in {trial.intervals} intervals)",
+        )
+        return trial
+
+    def _measure(self, setting: Setting) -> _Course[Interval]:
+        for _ in range(_PAUSES):
+            interval = yield setting
+            if interval.memory_tight:
+                raise _GivenUp("memory is tight")
+            if self._purse < 0 and setting != self.kept:
+                raise _GivenUp("enough was tried for now")
+            if interval.wait_share >= KEEPS_UP or interval.rate >= _PAUSE_RATE * self._latest.rate:
+                return interval
+        raise _GivenUp("the consumer is busy with something else")
+
+    def _rest(self) -> _Course[None]:
+        """Stay with what was found until it is due, or seems worth, to look again."""
+        until = self.seconds + self._rest_seconds
+        level: float | None = None
+        latest: deque[float] = deque(maxlen=_LEVEL)
+        while True:
+            interval = yield self.kept
+            if interval.memory_tight:
+                latest.clear()
+                continue
+            latest.append(math.log(interval.rate))
+            if len(latest) < _LEVEL:
+                continue
+            now = statistics.median(latest)
+            level = now if level is None else level
+            shifted = abs(now - level) > SHIFT
+            if (shifted or self.seconds >= until) and self._purse >= _ENOUGH_PURSE * self._purse_size:
+                if shifted:
+                    self._rest_seconds = FIRST_REST / 2
+                    self._tell(
+                        self._value,
+                        f"the rate went from {math.exp(level):,.0f} to {math.exp(now):,.0f} samples/s",
+                    )
+                return
+
+    @property
+    def _value(self) -> int:
+        return int(getattr(self.kept, self._axis))
+
+    def _tell(self, before: int, reason: str) -> None:
+        self._events.append(TuningEvent(self.seconds, self._axis, before, self._value, reason))
+
+
+def _words(setting: Setting) -> str:
+    return f"{setting.num_workers} workers with {setting.prefetch_factor} batches ahead each"
+
+
+def _middle(low: int, high: int) -> int:
+    """The geometric mean, or ``low`` where the two are close."""
+    return round(math.sqrt(low * high)) if high > _CLOSE * low else low
