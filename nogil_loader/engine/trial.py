@@ -22,8 +22,10 @@ _MEMORY = 40.0
 _CLIP = 1.2
 # How many of its standard errors a gain must be above what is asked for, and how many below to be given up. The
 # first is strict, because a wrong change is paid for ever; the second is mild, because giving up late is paid now.
-_SURE = 2.5
-_HOPELESS = 1.3
+_SURE = 2.0
+_HOPELESS = 1.4
+# By how much a single difference is less sure than its standard error says, since the scatter is hardly known.
+_FEW = 1.5
 # Differences after which the mean decides.
 _MOST_STEPS = 16
 
@@ -117,8 +119,11 @@ class Trial:
             total += sum((one - mean) ** 2 for one in self._differences) * count / (2 * (count - 1))
         deviation = math.sqrt(total / (known + count - 1))
         error = deviation * math.sqrt(4 * count - 2) / count
-        if mean - _SURE * error > self._bar:
+        unsure = error * (1 + _FEW / count)
+        if mean - _SURE * unsure > self._bar:
             return True
-        if mean + _HOPELESS * error < self._bar:
+        if mean + _HOPELESS * unsure < self._bar:
             return False
-        return mean > self._bar + error if count >= _MOST_STEPS else None
+        return (
+            mean > (max(self._bar, error) if self._bar > 0 else self._bar) if count >= _MOST_STEPS else None
+        )

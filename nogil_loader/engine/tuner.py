@@ -6,10 +6,9 @@ core count and, when there is cause, tries. It is pure: it is told what interval
 which setting to use in the next one.
 
 * Nothing is tried unless the consumer waits for data: a loader that keeps up is fast enough.
-* A change has to gain `GAIN`, shown by intervals of both settings that take turns (`Trial`). Among settings that
-  are about as fast the present one stays; only where growth may have overshot, the smaller one is taken.
-* More workers are tried by doubling. Where twice as many are no faster, fewer are tried: one, then halves. Last
-  comes what lies between the best setting and its neighbours.
+* A change has to gain something, shown by intervals of both settings that take turns (`Trial`). Among settings
+  that are about as fast the one nearest to the core count is taken, and the present one among those below it.
+* What is tried next follows from what was found (`climb`).
 * Then it settles. It looks again when the rate shifts by `SHIFT`, and otherwise after rests that double.
 * Trying costs little: settings that are only tried are in use for at most the seconds in a purse, which is full
   once, and `SHARE` of all time.
@@ -18,6 +17,7 @@ which setting to use in the next one.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections import deque
@@ -25,13 +25,10 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TypeVar
 
+from nogil_loader.engine.climb import climb
 from nogil_loader.engine.trial import Noise, Trial
 from nogil_loader.engine.tuning import Axis, Interval, Setting, TuningEvent
 
-#: How much faster a setting has to be to be taken. Less is hard to tell from noise within seconds.
-GAIN = 0.05
-#: How much slower a smaller setting may be where growth may have overshot.
-LOSS = 0.02
 #: Shares of its time from which on the consumer waits for data, and below which the loader keeps up.
 WAITS = 0.05
 KEEPS_UP = 0.02
@@ -57,10 +54,11 @@ _SLOW = 2.0
 # How many intervals show that the consumer waits, and how many give a rate of which one outlier is no part.
 _EVIDENCE = 4
 _LEVEL = 5
-# The part of the purse without which no search begins: it would end before it found anything.
-_ENOUGH_PURSE = 0.25
-# What lies between settings that differ by less than this factor is not worth a trial.
-_CLOSE = 1.5
+# The part of the purse without which no search begins, after a shift or a rest: it would end before it found much.
+_SHIFT_PURSE = 0.25
+_REST_PURSE = 0.5
+# What is taken for the rate at rest follows a slow drift, within so many intervals.
+_FORGET = 100
 # An interval without waiting that brought less than this share is a pause of the consumer's, a checkpoint being
 # saved, say. After so many of them the consumer is what takes the time.
 _PAUSE_RATE = 0.7
@@ -78,6 +76,10 @@ class _GivenUp(Exception):
 
 class Tuner:
     """Tunes one loader, over all its epochs.
+
+    Whoever measures counts batches and seconds from the moment when a setting is in use, and asks after each batch
+    whether that is `enough`. If so it tells `observe` what it measured and uses the setting that it gets for the
+    next interval. What was counted when an epoch ends is dropped, and the next epoch is announced (`begin_epoch`).
 
     Args:
         start: Workers to begin with.
@@ -119,7 +121,10 @@ class Tuner:
         self._events: deque[TuningEvent] = deque(maxlen=_EVENTS)
         self._noise = Noise()
         self._purse = self._purse_size = PURSE_SECONDS
+        self._home: dict[Axis, int] = {"num_workers": start, "prefetch_factor": prefetch}
         self._rest_seconds = FIRST_REST / 2
+        self._shift = SHIFT
+        self._fewer_first = True
         # Batches that were on their way when the setting changed or the epoch began; None once they are through.
         self._leftover: int | None = start
         self._latest = Interval(1.0, 0, 0.0)
@@ -140,10 +145,8 @@ class Tuner:
         if self._leftover is not None:
             return batches >= self._leftover
         workers = self.setting.num_workers
-        if batches % workers or batches < 2 * workers:
-            return False
         least = _RESTING_INTERVAL if self.settled else _INTERVAL
-        return seconds >= least and (batches >= _BATCHES or seconds >= _SLOW)
+        return batches % workers == 0 and seconds >= least and (batches >= _BATCHES or seconds >= _SLOW)
 
     def begin_epoch(self) -> None:
         """Note that an epoch begins: in its first interval everything starts up."""
@@ -164,7 +167,7 @@ class Tuner:
         if self.setting != used:
             # Where the loader keeps up, all that it may have ahead is there.
             ahead = used.prefetch_factor if interval.wait_share < KEEPS_UP else 0
-            self._leftover = used.num_workers * (1 + ahead) + self.setting.num_workers
+            self._leftover = max(used.num_workers * (1 + ahead), self.setting.num_workers)
         return self.setting
 
     # The course of tuning
@@ -174,14 +177,17 @@ class Tuner:
             yield from self._wait_for_cause()
             before = self.kept
             try:
-                for axis in self._ranges:
-                    yield from self._climb(axis)
+                yield from self._search()
                 outcome = "nothing else that was tried loads faster"
             except _GivenUp as given_up:
                 outcome = str(given_up)
-            self._tell(self._value, f"settled on {_words(self.kept)}: {outcome}")
-            changed = self.kept != before
-            self._rest_seconds = FIRST_REST if changed else min(LAST_REST, 2 * self._rest_seconds)
+            busy = self._latest.cpu_share
+            cpus = "" if busy is None else f" (the process keeps {busy:.1f} CPUs busy)"
+            self._tell(self._value, f"settled on {self._words(self.kept)}{cpus}: {outcome}")
+            if self.kept != before:
+                self._rest_seconds, self._shift = FIRST_REST, SHIFT
+            else:
+                self._rest_seconds, self._shift = min(LAST_REST, 2 * self._rest_seconds), 1.25 * self._shift
             self.settled = True
             yield from self._rest()
             self.settled = False
@@ -207,39 +213,18 @@ class Tuner:
             self._value, f"the consumer waits for data {waits:.0%} of its time: trying what loads faster"
         )
 
-    def _climb(self, axis: Axis) -> _Course[None]:
-        """Find the best value on one axis, taking it that the rate rises towards it and falls beyond it."""
-        self._axis = axis
-        least, most = self._ranges[axis]
-        start = here = self._value
-        # The nearest values that are known to be no better; out of range for none.
-        lower, upper, falls = 0, most + 1, False
-        while here < most < upper:
-            trial = yield from self._try(min(most, 2 * here), GAIN)
-            if trial.won:
-                lower, here = here, self._value
-            else:
-                upper, falls = min(most, 2 * here), trial.gain < -LOSS
-        if here == start > least:
-            # One worker is far slower than several or, where only the GIL counts, the best: soon told.
-            candidate = least
-            while lower < candidate < here:
-                if (yield from self._try(candidate, GAIN)).won:
-                    upper, falls, here = here, True, candidate
-                else:
-                    lower = candidate
-                candidate = here // 2
-        while here != start and lower < (middle := _middle(lower, here)) < here:
-            # Growth may have gone too far; what shrank is content with where it is unless there is a gain.
-            if (yield from self._try(middle, -LOSS if here > start else GAIN)).won:
-                upper, falls, here = here, False, middle
-            else:
-                lower = middle
-        while falls and here < (middle := _middle(here, upper)) < upper:
-            if (yield from self._try(middle, GAIN)).won:
-                here = middle
-            else:
-                upper = middle
+    def _search(self) -> _Course[None]:
+        """Look for the best value on each axis, beginning with the other direction than the last time."""
+        self._fewer_first = not self._fewer_first
+        for axis, (least, most) in self._ranges.items():
+            self._axis = axis
+            way = climb(
+                self._value, least=least, most=most, home=self._home[axis], fewer_first=self._fewer_first
+            )
+            with contextlib.suppress(StopIteration):
+                candidate = next(way)
+                while True:
+                    candidate = way.send((yield from self._try(*candidate)))
 
     def _try(self, value: int, by: float) -> _Course[Trial]:
         """Compare what is in use with another value of the axis, and use that if it is faster by so much.
@@ -264,11 +249,10 @@ class Tuner:
         if won:
             self.kept = other
         ours, theirs = trial.rates
-        noun = "workers" if self._axis == "num_workers" else "batches ahead per worker"
         self._tell(
             before,
-            f"{value} {noun} load {theirs:,.0f} samples/s, {before} {ours:,.0f} "
-            f"({trial.gain:+.0%}, seen in {trial.intervals} intervals)",
+            f"{self._words(other)} load {theirs:,.0f} samples/s, {self._words(kept)} {ours:,.0f} "
+            f"({theirs / ours - 1:+.0%} over {trial.intervals} intervals): {'taken' if won else 'no change'}",
         )
         return trial
 
@@ -297,16 +281,19 @@ class Tuner:
             if len(latest) < _LEVEL:
                 continue
             now = statistics.median(latest)
-            level = now if level is None else level
-            shifted = abs(now - level) > SHIFT
-            if (shifted or self.seconds >= until) and self._purse >= _ENOUGH_PURSE * self._purse_size:
-                if shifted:
-                    self._rest_seconds = FIRST_REST / 2
-                    self._tell(
-                        self._value,
-                        f"the rate went from {math.exp(level):,.0f} to {math.exp(now):,.0f} samples/s",
-                    )
+            level = now if level is None else level + (now - level) / _FORGET
+            if abs(now - level) > self._shift and self._purse >= _SHIFT_PURSE * self._purse_size:
+                rates = f"{math.exp(level):,.0f} to {math.exp(now):,.0f} samples/s"
+                self._tell(self._value, f"the rate went from {rates}")
                 return
+            if self.seconds >= until and self._purse >= _REST_PURSE * self._purse_size:
+                return
+
+    def _words(self, setting: Setting) -> str:
+        workers = f"{setting.num_workers} worker{'s' * (setting.num_workers != 1)}"
+        if "prefetch_factor" not in self._ranges:
+            return workers
+        return f"{workers} with {setting.prefetch_factor} batches ahead each"
 
     @property
     def _value(self) -> int:
@@ -314,12 +301,3 @@ class Tuner:
 
     def _tell(self, before: int, reason: str) -> None:
         self._events.append(TuningEvent(self.seconds, self._axis, before, self._value, reason))
-
-
-def _words(setting: Setting) -> str:
-    return f"{setting.num_workers} workers with {setting.prefetch_factor} batches ahead each"
-
-
-def _middle(low: int, high: int) -> int:
-    """The geometric mean, or ``low`` where the two are close."""
-    return round(math.sqrt(low * high)) if high > _CLOSE * low else low
