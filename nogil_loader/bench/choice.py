@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from nogil_loader.bench.result import Setting
@@ -67,6 +68,26 @@ def describe_scaling(settings: Sequence[Setting], chosen: Setting) -> list[str]:
         notes.append(
             f"The largest number of workers that was tried is the fastest: try more, such as --workers "
             f"{best.num_workers},{best.num_workers * 2},{best.num_workers * 4}."
+        )
+    return notes
+
+
+def describe_peers(ours: Sequence[Setting], peers: Sequence[Setting]) -> list[str]:
+    """Say how the best setting of ours compares with the best one of each peer, in sentences."""
+    best = max((each for each in ours if each.rates), key=_rate, default=None)
+    if best is None:
+        return []
+    notes = []
+    for name in dict.fromkeys(each.loader for each in peers):
+        peer = max((each for each in peers if each.loader == name and each.rates), key=_rate, default=None)
+        if peer is None:
+            continue
+        # Round by round, so that what slowed the whole machine slowed both.
+        ratios = [mine / theirs for mine, theirs in zip(best.rates, peer.rates, strict=False)]
+        median, low, high = statistics.median(ratios), min(ratios), max(ratios)
+        notes.append(
+            f"nogil_loader at its best (workers: {best.num_workers}) is {median:.2g} times as fast as {name} at its "
+            f"best (workers: {peer.num_workers}), {low:.2g} to {high:.2g} over the rounds."
         )
     return notes
 

@@ -159,6 +159,7 @@ class Setting:
         batch_seconds: How long a batch took to load; None where the loader does not tell.
         wait_share: Share of the time in which the consumer, who does nothing else, waited; None if it failed.
         cpu_cores: CPU time per second of the process and its children, in cores; None if unknown.
+        other_cores: CPU time per second of all other processes of the machine, in cores; None if unknown.
         cpu_share: Of the workers' time in fetch, transform, collate and convert, the share on a CPU; None where
             the loader does not tell.
         gil_wanted: Share of batches at whose end other threads waited for the GIL; None where the loader does not
@@ -179,6 +180,7 @@ class Setting:
     batch_seconds: BatchSeconds | None = None
     wait_share: float | None = None
     cpu_cores: float | None = None
+    other_cores: float | None = None
     cpu_share: float | None = None
     gil_wanted: float | None = None
     stages: Mapping[str, float] = field(default_factory=dict)

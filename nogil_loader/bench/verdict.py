@@ -14,6 +14,7 @@ Each rule looks at evidence of its own, and the first one that holds decides:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ _WAITS_FOR_MEMORY = 0.10
 # Of the ideal. Two hyper-threads of a core give 0.6 to 0.7.
 _SCALES_BADLY = 0.65
 _ON_CPU = 0.8
+_FULL = 0.9
+# What more workers have to bring if they do not wait for each other.
+_SCALES = 1.3
 
 _ADVICE = {
     "fetch": "a cheaper __getitem__: decode smaller, keep what was decoded, leave work to kernels",
@@ -70,8 +74,8 @@ def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool
     for verdict in (
         _memory(chosen),
         _hand_off(chosen),
-        _gil(chosen, crowd) if gil else None,
-        _waiting(chosen),
+        _gil(row, chosen, crowd) if gil else None,
+        _waiting(chosen, cores),
         _bandwidth(row, crowd),
         _cpu(chosen, cores),
     ):
@@ -105,14 +109,20 @@ def _hand_off(chosen: Setting) -> Verdict | None:
     )
 
 
-def _gil(chosen: Setting, crowd: Setting) -> Verdict | None:
+def _gil(row: Sequence[Setting], chosen: Setting, crowd: Setting) -> Verdict | None:
     told = ""
+    stuck = _speedup(row, crowd) < _SCALES
     for setting in (crowd, chosen):
         if setting.gil is not None and setting.num_workers >= 2 and setting.gil.waiting >= _WAITS_FOR_GIL:
             told = f"{setting.num_workers} workers wait for it for {setting.gil.waiting:.0%} of their time"
         elif setting.gil is not None and setting.gil.held >= _HOLDS_GIL and setting.num_workers < 2:
             told = f"it is held for {setting.gil.held:.0%} of the time by one thread alone"
-        elif setting.num_workers >= 2 and setting.gil is None and (setting.gil_wanted or 0.0) >= _HALF:
+        elif (
+            setting.gil is None
+            and stuck
+            and (setting.gil_wanted or 0.0) >= _HALF
+            and setting.num_workers >= 2
+        ):
             told = f"others wait for it at the end of {setting.gil_wanted or 0.0:.0%} of the batches"
         if told:
             break
@@ -127,9 +137,11 @@ def _gil(chosen: Setting, crowd: Setting) -> Verdict | None:
     )
 
 
-def _waiting(chosen: Setting) -> Verdict | None:
+def _waiting(chosen: Setting, cores: int) -> Verdict | None:
     share = _on_cpu(chosen)
-    if share is None or share >= _HALF:
+    busy = (chosen.cpu_cores or 0.0) + (chosen.other_cores or 0.0)
+    # On a machine without a free core, what is not on one may just as well wait for one.
+    if share is None or share >= _HALF or busy >= _FULL * cores:
         return None
     return Verdict(
         "waiting",
@@ -139,11 +151,10 @@ def _waiting(chosen: Setting) -> Verdict | None:
 
 
 def _bandwidth(row: Sequence[Setting], crowd: Setting) -> Verdict | None:
-    one = next((each for each in row if each.num_workers == 1), None)
     share = _on_cpu(crowd)
-    if one is None or crowd.num_workers < 2 or share is None or share < _ON_CPU:
+    if crowd.num_workers < 2 or share is None or share < _ON_CPU:
         return None
-    speedup = (crowd.median or 0.0) / (one.median or 1.0)
+    speedup = _speedup(row, crowd)
     if speedup >= _SCALES_BADLY * crowd.num_workers:
         return None
     return Verdict(
@@ -168,6 +179,12 @@ def _cpu(chosen: Setting, cores: int) -> Verdict | None:
         f"Bound by the CPU in {stage}, which takes {part:.0%} of the workers' time; {more}, so what helps is "
         f"{_ADVICE[stage]}.",
     )
+
+
+def _speedup(row: Sequence[Setting], crowd: Setting) -> float:
+    """How many times as fast as one worker many are; infinite where one was not measured."""
+    one = next((each.median for each in row if each.num_workers == 1), None)
+    return (crowd.median or 0.0) / one if one else math.inf
 
 
 def _share(setting: Setting, stage: str) -> float:

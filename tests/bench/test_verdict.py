@@ -68,10 +68,19 @@ def test_more_workers_than_cores_are_no_evidence_against_the_gil() -> None:
 
 
 def test_sleeping_workers_are_bound_by_waiting() -> None:
-    verdict = judged(row_of({1: 10.0, 2: 20.0, 8: 80.0}, cpu_share=0.03))
+    verdict = judged(row_of({1: 10.0, 2: 20.0, 8: 80.0}, cpu_share=0.03, cpu_cores=0.1))
     assert verdict.kind == "waiting"
     assert "in fetch for a disk, a network, a lock or a sleep" in verdict.sentence
     assert "3% of the time" in verdict.sentence
+
+
+def test_on_a_full_machine_workers_off_the_cpu_need_not_wait_for_anything_else() -> None:
+    settings = row_of({1: 100.0, 2: 195.0}, cpu_share=0.4, cpu_cores=1.6, other_cores=2.3)
+    assert judged(settings).kind == "cpu"
+
+
+def test_the_gil_is_not_to_blame_where_more_workers_are_faster() -> None:
+    assert judged(row_of({1: 100.0, 2: 190.0}, gil=None, gil_wanted=0.9)).kind == "cpu"
 
 
 def test_busy_workers_that_do_not_scale_are_bound_by_memory_bandwidth() -> None:
