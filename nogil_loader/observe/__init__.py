@@ -1,0 +1,1 @@
+"""Readers of what a loader measures: progress bars, exporters, traces, the GIL."""
