@@ -19,7 +19,8 @@ class Fixed:
         self._settled = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._settled and name in self.__dict__ and not name.startswith("_"):
+        exists = name in self.__dict__ or isinstance(getattr(type(self), name, None), property)
+        if self._settled and exists and not name.startswith("_"):
             raise AttributeError(
                 f"{name}={describe(value, 100)}: the arguments of a {type(self).__name__} are fixed when it is "
                 f"made; make a new one"

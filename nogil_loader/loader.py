@@ -26,6 +26,7 @@ from nogil_loader.engine.source import TicketSource, resolve_source
 from nogil_loader.engine.staff import Staff
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.threaded import ThreadCrew
+from nogil_loader.engine.tuning import Setting, capacity_of
 from nogil_loader.errors import DeadWorkerError, LoaderError, copy_without_traceback
 from nogil_loader.fixed import Fixed
 from nogil_loader.memory.pool import pool
@@ -46,8 +47,10 @@ class DataLoader(Fixed, Iterable[Any]):
         sampler: Iterable of dataset keys; excludes ``shuffle``.
         batch_sampler: Iterable of lists of keys; excludes ``batch_size``, ``shuffle``, ``sampler`` and
             ``drop_last``.
-        num_workers: Worker threads; ``"auto"`` for as many as there are CPUs that the process may use. 0 loads
-            in the caller's thread, with the same stream of batches.
+        num_workers: Worker threads. ``"auto"`` begins with as many as there are CPUs that the process may use, and
+            while the consumer waits for data, tries whether fewer or more load faster (with ``worker_init_fn`` or
+            ``clone_dataset`` it stays at the beginning). 0 loads in the caller's thread. The stream of batches is
+            the same for any number.
         collate_fn: From a list of samples to a batch. By default `default_collate`, which writes samples into
             the batch while they are fetched.
         pin_memory: Copy torch tensors into page-locked memory; a warning where there is no accelerator.
@@ -58,7 +61,8 @@ class DataLoader(Fixed, Iterable[Any]):
         worker_init_fn: Called in each new worker thread with the worker's id.
         multiprocessing_context: Accepted and ignored with a warning; there are no processes.
         generator: ``torch.Generator`` or numpy ``Generator`` from which the seed is taken; excludes ``seed``.
-        prefetch_factor: Batches loaded ahead per worker, beside those being loaded; None for 2.
+        prefetch_factor: Batches loaded ahead per worker, beside those being loaded; None for 2, ``"auto"`` to
+            begin with 2 and try whether more load faster.
         persistent_workers: Keep the threads, and what ``worker_init_fn`` and ``clone_dataset`` made, from one
             completed epoch to the next. Leaving an epoch early ends them in any case.
         pin_memory_device: Accepted and ignored with a warning.
@@ -81,7 +85,6 @@ class DataLoader(Fixed, Iterable[Any]):
 
     Attributes:
         seed: The seed in use.
-        num_workers: The number of workers in use.
 
     Raises:
         TypeError: An argument has a wrong type.
@@ -105,7 +108,7 @@ class DataLoader(Fixed, Iterable[Any]):
         multiprocessing_context: Any = None,
         generator: Any = None,
         *,
-        prefetch_factor: int | None = 2,
+        prefetch_factor: int | str | None = 2,
         persistent_workers: bool = True,
         pin_memory_device: str = "",
         in_order: bool = True,
@@ -128,9 +131,14 @@ class DataLoader(Fixed, Iterable[Any]):
         options.warn_meaningless(multiprocessing_context, pin_memory_device)
 
         self.dataset = dataset
-        self.num_workers = options.resolve_workers(num_workers)
-        self.prefetch_factor = (
-            2 if prefetch_factor is None else as_count("prefetch_factor", prefetch_factor, least=1)
+        self._setting = Setting(
+            options.resolve_workers(num_workers), options.resolve_prefetch(prefetch_factor)
+        )
+        self._autotune = options.resolve_autotune(
+            num_workers,
+            prefetch_factor,
+            self._setting,
+            starts_up=worker_init_fn is not None or clone_dataset is not False,
         )
         self.pin_memory = as_flag("pin_memory", pin_memory)
         self.timeout = as_seconds("timeout", timeout)
@@ -168,11 +176,12 @@ class DataLoader(Fixed, Iterable[Any]):
                 single=self._source.single,
                 augment=self._augment,
             ),
-            self.num_workers,
+            self._setting.num_workers,
             worker_init_fn,
             clone_dataset,
             self.timeout,
             self.persistent_workers,
+            self._autotune,
         )
         self._provisions = options.resolve_memory(
             self.memory_policy, self._source, self.collate_fn, self._augment
@@ -218,8 +227,8 @@ class DataLoader(Fixed, Iterable[Any]):
             total=tickets.total,
             records=self._skipped,
         )
-        workers = self.num_workers
-        capacity = workers * (self.prefetch_factor + 1) if workers else 1
+        setting = self._setting if self._autotune is None else self._autotune.setting
+        workers, capacity = setting.num_workers, capacity_of(setting)
         provisions = self._provisions
         run = EpochRun(
             ledger,
@@ -309,6 +318,16 @@ class DataLoader(Fixed, Iterable[Any]):
 
     # Health
 
+    @property
+    def num_workers(self) -> int:
+        """The number of workers in use."""
+        return (self._setting if self._autotune is None else self._autotune.setting).num_workers
+
+    @property
+    def prefetch_factor(self) -> int:
+        """Batches loaded ahead per worker."""
+        return (self._setting if self._autotune is None else self._autotune.setting).prefetch_factor
+
     def rebuild(self) -> None:
         """Bring a loader back whose worker died: the next ``iter()`` starts with fresh workers.
 
@@ -327,7 +346,7 @@ class DataLoader(Fixed, Iterable[Any]):
         """A snapshot of the present epoch, or of the last one."""
         current = self._epochs.current
         if current is None:
-            return Statistics()
+            return Statistics(num_workers=self.num_workers, prefetch_factor=self.prefetch_factor)
         iterator = None if current.iterator is None else current.iterator()
         return current.run.statistics() if iterator is None else iterator.statistics()
 

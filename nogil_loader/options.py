@@ -13,9 +13,12 @@ from nogil_loader.checks import as_count
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.collate.output import pin, require_torch, to_numpy, to_torch
 from nogil_loader.data.protocols import Table, batched_fetch, is_map_style
+from nogil_loader.engine.autotune import Autotune
 from nogil_loader.engine.cpus import available_cpus
 from nogil_loader.engine.provisions import Provisions
 from nogil_loader.engine.source import PlanningSource, TicketSource
+from nogil_loader.engine.tuner import Tuner
+from nogil_loader.engine.tuning import Setting, most_workers
 from nogil_loader.errors import describe
 from nogil_loader.notices import warn
 from nogil_loader.policies import MemoryPolicy
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from nogil_loader.engine.augment import Augmentation
 
 MAX_SEED = 2**64 - 1
+# As in torch.
+_PREFETCH = 2
 
 
 def resolve_workers(value: Any) -> int:
@@ -41,6 +46,49 @@ def resolve_workers(value: Any) -> int:
         return as_count("num_workers", value, least=0, most=MAX_WORKERS)
     except TypeError as error:
         raise TypeError(f"{error} (or 'auto')") from None
+
+
+def resolve_prefetch(value: Any) -> int:
+    """Return the number of batches loaded ahead per worker, for ``"auto"`` to begin with.
+
+    Raises:
+        TypeError: Neither an integer nor ``"auto"`` nor None.
+        ValueError: Less than 1, or another string.
+    """
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"prefetch_factor={value!r}: expected an integer ≥ 1 or 'auto'")
+    if value is None or isinstance(value, str):
+        return _PREFETCH
+    try:
+        return as_count("prefetch_factor", value, least=1)
+    except TypeError as error:
+        raise TypeError(f"{error} (or 'auto')") from None
+
+
+def resolve_autotune(
+    num_workers: Any, prefetch_factor: Any, setting: Setting, *, starts_up: bool
+) -> Autotune | None:
+    """Return what changes the setting while epochs are loaded; None where nothing was left to it.
+
+    Args:
+        num_workers: The argument.
+        prefetch_factor: The argument.
+        setting: To begin with.
+        starts_up: Whether workers run code of the caller's first, which may be costly, or count on their number.
+    """
+    tunes_workers = isinstance(num_workers, str) and not starts_up
+    tunes_prefetch = isinstance(prefetch_factor, str)
+    if not setting.num_workers or not (tunes_workers or tunes_prefetch):
+        return None
+    most = most_workers(setting.num_workers) if tunes_workers else setting.num_workers
+    tuner = Tuner(
+        start=setting.num_workers,
+        most=most,
+        prefetch=setting.prefetch_factor,
+        tunes_workers=tunes_workers,
+        tunes_prefetch=tunes_prefetch,
+    )
+    return Autotune(tuner, most)
 
 
 def resolve_seed(seed: Any, generator: Any) -> tuple[int, bool]:

@@ -449,7 +449,7 @@ def test_a_dataset_may_change_its_length_between_epochs(num_workers: int, shuffl
 @pytest.mark.parametrize("num_workers", [0, 3])
 def test_the_loaders_statistics_are_those_of_its_latest_epoch(num_workers: int) -> None:
     with nl.DataLoader(Numbers(10), 4, num_workers=num_workers) as loader:
-        assert loader.statistics() == Statistics()
+        assert loader.statistics() == Statistics(num_workers=num_workers, prefetch_factor=2)
         first = iter(loader)
         next(first)
         assert loader.statistics().delivered == first.statistics().delivered == 4

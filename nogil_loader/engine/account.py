@@ -14,6 +14,9 @@ class Account:
     Args:
         received: What the consumer has; the ledger keeps it up to date.
         allowance: The account of skipped samples.
+
+    Attributes:
+        batches: What the consumer got.
     """
 
     def __init__(self, received: Received, allowance: Allowance) -> None:
@@ -21,7 +24,7 @@ class Account:
         self._allowance = allowance
         self._before = Received(received.prefix, received.ahead)
         self._reach = received.prefix
-        self._batches = 0
+        self.batches = 0
 
     def plan(self, stop: int) -> None:
         """Note that the plan reaches up to position ``stop``."""
@@ -29,7 +32,7 @@ class Account:
 
     def deliver(self) -> None:
         """Note that the consumer got a batch."""
-        self._batches += 1
+        self.batches += 1
 
     @property
     def planned(self) -> int:
@@ -44,7 +47,7 @@ class Account:
     def progress(self) -> Progress:
         """What the consumer has of this epoch, without what it received before."""
         skipped = self._allowance.spent
-        return Progress(self._received.count - self._before.count - skipped, skipped, self._batches)
+        return Progress(self._received.count - self._before.count - skipped, skipped, self.batches)
 
     def audit(self) -> None:
         """Compare what was planned with what came.

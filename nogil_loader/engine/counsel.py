@@ -82,6 +82,7 @@ class Counsel:
         self._rereadable = rereadable
         self._clock = clock
         self._unsound = False
+        self._size: tuple[int, int] | None = None
         self._looked_at = -1.0
         self._events: deque[Event] = deque(maxlen=_EVENTS)
         self._tight = self._closed = False
@@ -99,6 +100,8 @@ class Counsel:
         """
         if self._unsound:
             self.governor, self.estimate = self._make_governor(anew=True)
+            if self._size is not None:
+                self.governor.resize(*self._size)
         self._unsound = True
         yield self.governor
         self._unsound = False  # not in a finally clause: an exception is what makes them unsound
@@ -130,6 +133,13 @@ class Counsel:
             relieve()
         self._tell()
         return decision
+
+    def resize(self, workers: int, capacity: int) -> None:
+        """Let so many threads load from here on, and so many pieces be in flight; under the run's lock."""
+        self._size = workers, capacity
+        with self.books() as governor:
+            governor.resize(workers, capacity)
+        self._free.resize(capacity)
 
     def look(self, run: EpochRun) -> None:
         """Take a reading if the last one is too old, and give up what has to be."""

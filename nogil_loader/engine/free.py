@@ -67,6 +67,11 @@ class FreePieces:
         self._pieces -= 1  # two threads may count as one here; the allowance is far from the limit
         return True
 
+    def resize(self, capacity: int) -> None:
+        """Let so many pieces be under way from here on; the next one asks."""
+        self._capacity = capacity
+        self.stop()
+
     def stop(self) -> None:
         """Let the next piece ask."""
         self._pieces = self._rest = 0

@@ -40,7 +40,7 @@ class InlineCrew:
         self._context = run.context.copy()
         self._context.run(current_scope.set, self._scope)
         self._run = run
-        self._stopwatch = run.times.stopwatch(INLINE_WORKER)
+        self._stopwatch = run.times.stopwatch(INLINE_WORKER, inline=True)
         self._reading = reading
 
     def wait(self) -> None:
@@ -67,7 +67,12 @@ class InlineCrew:
                 self._stopwatch.memory += time.perf_counter() - began
                 return
             watch = permit.watch
-        outcome = self._context.run(self._attempt, kitchen, lease.ticket, watch)
+        stopwatch = self._stopwatch
+        stopwatch.tickets += 1
+        if stopwatch.tickets < stopwatch.due:
+            outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, watch)
+        else:
+            outcome = self._context.run(self._attempt_timed, kitchen, lease.ticket, watch)
         if isinstance(outcome, Loaded):
             run.finish(lease, outcome)
         elif isinstance(outcome, GivenBack):
@@ -80,13 +85,11 @@ class InlineCrew:
             del outcome
             relieve()
 
-    def _attempt(self, kitchen: Kitchen, ticket: Ticket, watch: Watch | None) -> Outcome:
-        stopwatch = self._stopwatch
-        stopwatch.tickets += 1
-        if stopwatch.tickets < stopwatch.due:
-            return kitchen.attempt(ticket, self._scope, INLINE_WORKER, watch)
-        timed = stopwatch.scope(self._scope)
-        return stopwatch.time(ticket, timed, partial(kitchen.attempt, ticket, timed, INLINE_WORKER, watch))
+    def _attempt_timed(self, kitchen: Kitchen, ticket: Ticket, watch: Watch | None) -> Outcome:
+        timed = self._stopwatch.scope(self._scope)
+        return self._stopwatch.time(
+            ticket, timed, partial(kitchen.attempt, ticket, timed, INLINE_WORKER, watch)
+        )
 
     def _start_up(self) -> None:
         began = time.perf_counter()

@@ -89,7 +89,6 @@ class LoaderIterator(Iterator[Any]):
         on_end: Callable[[Any], bool],
     ) -> None:
         self._run = run
-        self._pace = run.times.pace
         self._crew = crew
         self._tickets = tickets
         self._timeout = timeout
@@ -160,7 +159,6 @@ class LoaderIterator(Iterator[Any]):
             elif self._run.ledger.dead:
                 self._started = True
                 continue
-            self._pace.wait()
             self._crew.wait()
 
     def _refill(self) -> None:

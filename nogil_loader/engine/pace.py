@@ -1,78 +1,75 @@
-"""When the consumer got its batches, and how long it waited for them."""
+"""When the consumer got its batches, and how long it waited for them.
+
+Waiting is timed wherever it happens, since a thread that waits has the time. A batch that is there at once costs
+nothing: how far the consumer is at which time is marked by those who load, when they time a ticket.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from time import perf_counter
-from typing import NamedTuple
 
 from nogil_loader.engine import listening
+from nogil_loader.engine.account import Account
 
-# Batches of which time and waiting are kept: enough for a 99th percentile.
-_KEPT = 1000
+# Marks of the time, and waits, that are kept: ten seconds of marks, and enough waits for a 99th percentile.
+_MARKS = _WAITS = 1000
+# Seconds between marks at least.
+_APART = 0.01
 # What counts as recent, in seconds.
 _RECENT = 10.0
 
 
-class Delivery(NamedTuple):
-    """One batch.
-
-    Attributes:
-        at: When the consumer got it.
-        samples: How many there are in it.
-        waited: Seconds that the consumer waited for it.
-    """
-
-    at: float
-    samples: int
-    waited: float
-
-
 class Pace:
-    """The consumer's side of an epoch's times, written by the consumer alone.
+    """The consumer's side of an epoch's times.
 
     Args:
         epoch: For those who listen.
+        account: What the consumer has.
 
     Attributes:
         began: When the epoch began.
+        ended: When it ended.
+        since: When the consumer began to wait for the next batch; 0.0 while it does not.
         waited: Seconds that the consumer has waited for batches.
     """
 
-    __slots__ = ("_at", "_epoch", "_samples", "_since", "_waits", "began", "ended", "waited")
+    __slots__ = (
+        *("_account", "_epoch", "_marks", "_marked", "_waits", "_waited_for"),
+        *("began", "ended", "since", "waited"),
+    )
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, account: Account) -> None:
         self.began = perf_counter()
         self.ended: float | None = None
+        self.since = 0.0
         self.waited = 0.0
         self._epoch = epoch
-        self._since = 0.0
-        # Numbers, which the garbage collector need not look at.
-        self._at: deque[float] = deque(maxlen=_KEPT)
-        self._samples: deque[int] = deque(maxlen=_KEPT)
-        self._waits: deque[float] = deque(maxlen=_KEPT)
+        self._account = account
+        # Numbers side by side, since pairs would be a thousand objects for the garbage collector to look at: when
+        # a mark was made, and what had been received then; how long a wait took, and for which batch it was.
+        self._marks: deque[float] = deque([self.began], maxlen=_MARKS)
+        self._marked: deque[int] = deque([0], maxlen=_MARKS)
+        self._waits: deque[float] = deque(maxlen=_WAITS)
+        self._waited_for: deque[int] = deque(maxlen=_WAITS)
 
-    def wait(self) -> float:
-        """Note that the consumer has to wait for the next batch, and return the time."""
-        now = perf_counter()
-        if not self._since:
-            self._since = now
-        return now
-
-    def deliver(self, samples: int) -> None:
-        """Note that the consumer gets a batch now."""
-        now = perf_counter()
-        since = self._since
-        waited = 0.0
-        if since:
-            self._since = 0.0
-            waited = now - since
-            self.waited += waited
+    def end_wait(self) -> None:
+        """Note that the batch is there which the consumer has waited for."""
+        now, since = perf_counter(), self.since
+        self.since = 0.0
+        waited = now - since
+        self.waited += waited
+        self._waits.append(waited)
+        self._waited_for.append(self._account.batches)
+        if listening.listeners:
             for listener in listening.listeners:
                 listener.waited(self._epoch, since, now)
-        self._at.append(now)
-        self._samples.append(samples)
-        self._waits.append(waited)
+
+    def mark(self, now: float) -> None:
+        """Mark how far the consumer is."""
+        if now - self._marks[-1] >= _APART:
+            self._marks.append(now)
+            self._marked.append(self._account.progress.delivered)
 
     def end(self) -> None:
         """Note that the epoch is over."""
@@ -81,25 +78,24 @@ class Pace:
 
     def waited_until(self, now: float) -> float:
         """Seconds that the consumer has waited, the present wait included."""
-        since = self._since
+        since = self.since
         return self.waited + (max(0.0, now - since) if since and self.ended is None else 0.0)
 
-    @property
-    def latest(self) -> list[Delivery]:
-        """The latest batches, the oldest first."""
-        # Those that came last are in all three; another thread may be about to add one.
-        lists = (reversed(list(each)) for each in (self._waits, self._samples, self._at))
-        return [Delivery(at, samples, waited) for waited, samples, at in zip(*lists, strict=False)][::-1]
+    def recent_rate(self, now: float, samples: int) -> float:
+        """Samples per second over the last ten seconds, or since the last mark where that is longer ago.
 
+        Args:
+            now: Up to when.
+            samples: Those that the consumer has now.
+        """
+        marks = list(zip(list(self._marks), list(self._marked), strict=False))
+        at, marked = next((mark for mark in marks if mark[0] >= now - _RECENT), marks[-1])
+        return max(0, samples - marked) / (now - at) if now > at else 0.0
 
-def recent_rate(latest: list[Delivery], now: float) -> float:
-    """Return samples per second over the batches of the last ten seconds, 0.0 if there are fewer than two.
-
-    Args:
-        latest: The latest batches, the oldest first.
-        now: Up to when; a loader that stands still becomes slower.
-    """
-    window = [each for each in latest if each.at >= now - _RECENT]
-    if len(window) < 2 or now <= window[0].at:
-        return 0.0
-    return sum(each.samples for each in window[1:]) / (now - window[0].at)
+    def latest_waits(self) -> list[float]:
+        """How long the consumer waited for each of the latest 1,000 batches; most often not at all."""
+        batches = self._account.batches
+        count = min(batches, _WAITS)
+        pairs = zip(list(self._waited_for), list(self._waits), strict=False)
+        waits = [waited for number, waited in pairs if number > batches - count]
+        return [0.0] * max(0, count - len(waits)) + waits

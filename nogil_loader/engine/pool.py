@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nogil_loader.engine.outcome import Failure
@@ -46,6 +46,10 @@ class WorkerPool:
         clone_dataset: True for a deep copy per worker, or a callable from worker id to a dataset; both run in
             the worker's thread, so that what is bound to a thread is made in the right one.
         timeout: Seconds without progress after which a worker is given up on; 0 for never.
+        most_workers: How many threads there may ever be, if their number changes.
+
+    Attributes:
+        most_workers: What user code in a worker is told that there are, so that ids stay below.
     """
 
     def __init__(
@@ -57,9 +61,11 @@ class WorkerPool:
         worker_init_fn: Callable[[int], object] | None = None,
         clone_dataset: bool | Callable[[int], Any] = False,
         timeout: float = 0.0,
+        most_workers: int | None = None,
     ) -> None:
         self.recipe = recipe
         self.worker_init_fn = worker_init_fn
+        self.most_workers = num_workers if most_workers is None else most_workers
         self.stopping = False
         self.pid = os.getpid()
         self._dataset = dataset
@@ -68,6 +74,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._run: EpochRun | None = None
         self._abandoned: list[Worker] = []
+        self._leaving: list[Worker] = []
         # Imports what a dying worker needs for its report. Killed in the middle of an import, it would leave the
         # import lock held.
         read_memory()
@@ -99,6 +106,31 @@ class WorkerPool:
             workers = list(self.workers)
             for worker in workers:
                 worker.serve(run)
+        self._start(workers, most=len(workers))
+
+    def resize(self, count: int) -> None:
+        """Let so many workers work for the present epoch and the next ones; others leave after their ticket.
+
+        If the system gives fewer threads, there are fewer.
+        """
+        with self._lock:
+            run = self._run
+            if self.stopping or run is None or run.closed:
+                return
+            leaving = self.workers[count:]
+            fresh = [Worker(worker_id, self) for worker_id in range(len(self.workers), count)]
+            self._leaving = [*self._leaving, *leaving]
+            self.workers = [*self.workers[:count], *fresh]
+            for worker in fresh:
+                worker.serve(run)
+        for worker in leaving:
+            worker.leave()
+            run.wake_worker()
+        self._start(fresh, most=count)
+        for worker in fresh:
+            self._dismiss_if_late(worker)
+
+    def _start(self, workers: Sequence[Worker], *, most: int) -> None:
         for worker in workers:
             try:
                 worker.start()
@@ -107,7 +139,7 @@ class WorkerPool:
                     raise
                 # As text: a log record must not keep the traceback and its frames alive.
                 told = describe_exception(error)
-                logger.warning("going on with %d of %d workers: %s", worker.id, len(workers), told)
+                logger.warning("going on with %d of %d workers: %s", worker.id, most, told)
                 with self._lock:
                     del self.workers[worker.id :]
                 return
@@ -138,7 +170,10 @@ class WorkerPool:
     def check(self, run: EpochRun) -> None:
         """Notice who died without a word and who is stuck; called by the consumer while it waits."""
         with self._lock:
-            workers = list(self.workers)
+            leaving = self._leaving
+            # Those that are gone are looked at once more below, for what they may have left behind.
+            self._leaving = [worker for worker in leaving if not worker.is_dead()]
+            workers = [*self.workers, *leaving]
         for worker in workers:
             if worker.abandoned and not run.ledger.dead:
                 self.replace(worker)  # an interrupt came before that was done
@@ -162,7 +197,9 @@ class WorkerPool:
             memory=read_memory(),
         )
         leases = run.leases_of(worker)
-        verdicts = [run.fail(lease, failure) for lease in leases] or [run.fail_outside_ticket(failure)]
+        verdicts = [run.fail(lease, failure) for lease in leases]
+        if not (leases or worker.leaving):
+            verdicts.append(run.fail_outside_ticket(failure))
         if Verdict.REBUILD in verdicts or Verdict.RETRY in verdicts:
             self.replace(worker)
         worker.buried = True
@@ -176,7 +213,7 @@ class WorkerPool:
         with self._lock:
             run = self._run
             worker.end_time()
-            if self.stopping or run is None or self.workers[worker.id] is not worker:
+            if self.stopping or run is None or worker not in self.workers:
                 return
             fresh = self.workers[worker.id] = Worker(worker.id, self)
             fresh.serve(run)
@@ -224,13 +261,14 @@ class WorkerPool:
     def stop(self) -> None:
         """Tell all workers to end. Only signals; safe from finalisers."""
         self.stopping = True
-        for worker in list(self.workers):
+        for worker in [*self.workers, *self._leaving]:
             worker.dismiss()
 
     def join(self, seconds: float) -> bool:
         """Wait for the workers to end, ``seconds`` in all; False when some are still in user code."""
         deadline = time.monotonic() + seconds
-        workers = list(self.workers)  # without the lock: a signal handler may close what it interrupts
+        # Without the lock: a signal handler may close what it interrupts.
+        workers = [*self.workers, *self._leaving]
         for worker in workers:
             worker.join(max(0.0, deadline - time.monotonic()))
         return not any(worker.is_alive() for worker in workers)

@@ -302,6 +302,20 @@ class Rations:
 
     # All the time
 
+    def resize(self, workers: int, capacity: int) -> None:
+        """Let so many threads load from here on, and so many pieces be in flight. Under the lock."""
+        self._counsel.resize(workers, capacity)
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether less may be in flight than there could be."""
+        return self._counsel.governor.is_slowed
+
+    @property
+    def held_back(self) -> int:
+        """How often memory held a piece up so far."""
+        return self._counsel.governor.held_back
+
     @property
     def patience(self) -> float:
         """Seconds that an idle thread may sleep before it should ``look``."""

@@ -18,6 +18,7 @@ from collections import Counter
 from contextvars import Context, copy_context
 from dataclasses import replace
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from nogil_loader.engine.ledger import Ledger
@@ -26,10 +27,12 @@ from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.statistics import Queue, Statistics
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.engine.timesheet import Timesheet
+from nogil_loader.engine.tuning import Setting, capacity_of
 from nogil_loader.memory.pool import pool as buffers
 from nogil_loader.policies import FailurePolicy
 
 if TYPE_CHECKING:
+    from nogil_loader.engine.autotune import Autotune
     from nogil_loader.engine.rations import Rations
 
 # How long the consumer waits before it checks that whoever it waits for is alive. Death without a word is
@@ -53,7 +56,9 @@ class EpochRun:
         rations: Whom threads ask for memory; None if nobody.
 
     Attributes:
+        workers: Threads that load.
         lock: Around everything that concerns the ledger, or the ledger and the governor.
+        autotune: What changes its size; None for nobody.
         times: Who took how long for what.
     """
 
@@ -73,7 +78,8 @@ class EpochRun:
         self.seed = seed
         self.epoch = epoch
         self.capacity = capacity
-        self._workers = workers
+        self.workers = workers
+        self._most_workers = workers
         self.pid = os.getpid()
         # Workers, rebuilt ones too, run in copies of what the consumer had set when the epoch began.
         self.context = copy_context()
@@ -82,7 +88,8 @@ class EpochRun:
         self.closed = False
         self.rebuilds = 0
         self.abandoned = 0
-        self.times = Timesheet(epoch)
+        self.autotune: Autotune | None = None
+        self.times = Timesheet(epoch, ledger.account)
         self._pace = self.times.pace
         self._ledger = ledger
         self._policy = policy
@@ -258,6 +265,15 @@ class EpochRun:
         else:
             self._tickets.put(None)
 
+    def resize(self, setting: Setting) -> None:
+        """Let so many workers load from here on, and so many batches wait for the consumer."""
+        capacity = capacity_of(setting)
+        with self.lock:
+            self.workers, self.capacity = setting.num_workers, capacity
+            self._most_workers = max(self._most_workers, setting.num_workers)
+            if self.rations is not None:
+                self.rations.resize(setting.num_workers, capacity)
+
     # The consumer's side
 
     def peek(self) -> Ready | Emptied | Failed | object | None:
@@ -271,17 +287,19 @@ class EpochRun:
 
     def deliver(self, item: Ready | Emptied) -> None:
         """Note that the consumer has what ``peek`` returned."""
-        if type(item) is Ready:
-            self._pace.deliver(len(item.ticket.keys))
         with self.lock:
             if self.rations is not None and type(item) is Ready:
                 self.rations.delivered(item)
             self._ledger.deliver(item)
+        if self._pace.since:
+            self._pace.end_wait()
         if self._reader_waits:
             self._room.put(None)
 
     def wait(self) -> bool:
         """Wait up to ``STEP`` seconds for news; False when the time was up."""
+        if not self._pace.since:
+            self._pace.since = perf_counter()
         return _wait(self._news, STEP)
 
     @property
@@ -312,11 +330,12 @@ class EpochRun:
             abandoned=self.abandoned,
             workers_alive=workers_alive,
             memory=None if self.rations is None else self.rations.statistics(),
-            num_workers=self._workers,
-            prefetch_factor=self.capacity // self._workers - 1 if self._workers else 0,
+            num_workers=self.workers,
+            prefetch_factor=self.capacity // self.workers - 1 if self.workers else 0,
             queue=Queue(self.capacity, planned, loading, ready),
             buffers_made=buffers.made,
             buffers_reused=buffers.reused,
+            tuning=() if self.autotune is None else self.autotune.events,
             **self.times.report(done),
         )
 
@@ -329,7 +348,7 @@ class EpochRun:
             self.rations.close()
         self.context = Context()
         # A worker that has left may have taken one of these with it.
-        for _ in range(self._workers + self.rebuilds):
+        for _ in range(self._most_workers + self.rebuilds):
             self._tickets.put(None)
         self._room.put(None)
         self._news.put(None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nogil_loader.engine.autotune import Autotune
 from nogil_loader.engine.inline import InlineCrew
 from nogil_loader.engine.pool import WorkerPool
 from nogil_loader.engine.reader import Reading
@@ -22,11 +23,12 @@ class Staff:
     Attributes:
         dataset: What they read.
         recipe: How they make batches of it.
-        num_workers: Threads; 0 for the consumer's own.
+        num_workers: Threads to begin with; 0 for the consumer's own.
         worker_init_fn: Called in each new worker thread with its id.
         clone_dataset: True for a deep copy per worker, or a callable from worker id to a dataset.
         timeout: Seconds without progress after which a worker is given up on; 0 for never.
         persistent: Keep threads and copies of the dataset after a completed epoch.
+        autotune: What changes the number of threads; None for nobody.
     """
 
     dataset: Any
@@ -36,6 +38,7 @@ class Staff:
     clone_dataset: bool | Callable[[int], Any]
     timeout: float
     persistent: bool
+    autotune: Autotune | None = None
     _spare: WorkerPool | None = field(default=None, init=False, repr=False)
     _inline: list[Any] = field(default_factory=list, init=False, repr=False)
 
@@ -47,7 +50,7 @@ class Staff:
         """
         if self.num_workers == 0:
             return InlineCrew(self._inline_dataset, self.recipe, run, reading)
-        return ThreadCrew(self._take_pool(), run, reading, self.timeout)
+        return ThreadCrew(self._take_pool(run.workers), run, reading, self.timeout, self.autotune)
 
     def keep(self, crew: InlineCrew | ThreadCrew) -> bool:
         """Keep the threads of a completed epoch for the next one; False when they are not wanted."""
@@ -73,19 +76,20 @@ class Staff:
             spare.stop()
         return spare
 
-    def _take_pool(self) -> WorkerPool:
+    def _take_pool(self, count: int) -> WorkerPool:
         spare, self._spare = self._spare, None
-        if spare is not None and spare.reusable:
+        if spare is not None and spare.reusable and (self.autotune is None or len(spare.workers) == count):
             return spare
         if spare is not None:
             spare.stop()
         return WorkerPool(
-            self.num_workers,
+            count,
             self.dataset,
             self.recipe,
             worker_init_fn=self.worker_init_fn,
             clone_dataset=self.clone_dataset,
             timeout=self.timeout,
+            most_workers=None if self.autotune is None else self.autotune.most_workers,
         )
 
     def _inline_dataset(self) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
+from nogil_loader.engine.tuning import TuningEvent
 from nogil_loader.memory.decision import MemoryStatistics
 
 # Below the first share of its time that the consumer waits, it is the consumer that takes the time; above the
@@ -123,28 +124,6 @@ class WorkerCpu:
 
     share: float
     gil_wanted: float
-
-
-@dataclass(frozen=True)
-class TuningEvent:
-    """A change of what ``"auto"`` stands for.
-
-    Attributes:
-        at: Seconds since the loader was made.
-        setting: ``"num_workers"`` or ``"prefetch_factor"``.
-        before: The old value.
-        after: The new value.
-        reason: Why, in words.
-    """
-
-    at: float
-    setting: str
-    before: int
-    after: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.setting}: {self.before} → {self.after} after {self.at:.1f} s ({self.reason})"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from nogil_loader.engine.autotune import Autotune
 from nogil_loader.engine.pool import WorkerPool
 from nogil_loader.engine.reader import Reader, Reading
 from nogil_loader.engine.run import EpochRun
@@ -17,14 +18,25 @@ class ThreadCrew:
         run: The epoch.
         reading: Where the tickets of an iterable come from; gets a thread of its own.
         timeout: Seconds without progress after which the reader counts as stuck; 0 for never.
+        autotune: Changes the number of workers and of batches ahead; None for nobody.
     """
 
-    def __init__(self, pool: WorkerPool, run: EpochRun, reading: Reading | None, timeout: float) -> None:
+    def __init__(
+        self,
+        pool: WorkerPool,
+        run: EpochRun,
+        reading: Reading | None,
+        timeout: float,
+        autotune: Autotune | None = None,
+    ) -> None:
         self.pool = pool
         self._run = run
+        self._autotune = autotune
         self._source = None if reading is None else reading.source
         try:
             pool.serve(run)
+            if autotune is not None:
+                autotune.begin(run)
             self._reader = None if reading is None else Reader(reading, timeout)
         except BaseException:
             # The system gives no more threads; those that it gave have nobody who would ever end them.
@@ -34,6 +46,8 @@ class ThreadCrew:
 
     def wait(self) -> None:
         """Wait a bounded time for news, and look after everybody if there are none."""
+        if self._autotune is not None:
+            self._autotune.step(self._run, self.pool)
         if not self._run.wait():
             self._run.nudge()
             self.pool.check(self._run)

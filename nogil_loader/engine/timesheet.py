@@ -6,7 +6,8 @@ from collections import defaultdict
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from nogil_loader.engine.pace import Pace, recent_rate
+from nogil_loader.engine.account import Account
+from nogil_loader.engine.pace import Pace
 from nogil_loader.engine.scope import COLLATE, COMPILE, CONVERT, FETCH, MEMORY, READER, TRANSFORM
 from nogil_loader.engine.statistics import Percentiles, StageSeconds, WorkerCpu
 from nogil_loader.engine.stopwatch import Stopwatch
@@ -30,18 +31,22 @@ class Timesheet:
 
     Args:
         epoch: For those who listen.
+        account: What the consumer has.
 
     Attributes:
         pace: The consumer's side.
     """
 
-    def __init__(self, epoch: int) -> None:
-        self.pace = Pace(epoch)
+    def __init__(self, epoch: int, account: Account) -> None:
+        self.pace = Pace(epoch, account)
         self._stopwatches: list[Stopwatch] = []
+        self._inline: Stopwatch | None = None
 
-    def stopwatch(self, worker: int | str) -> Stopwatch:
-        """Begin to time a thread."""
-        stopwatch = Stopwatch(worker)
+    def stopwatch(self, worker: int | str, *, inline: bool = False) -> Stopwatch:
+        """Begin to time a thread; with ``inline``, the consumer's own."""
+        stopwatch = Stopwatch(worker, self.pace.mark)
+        if inline:
+            self._inline = stopwatch
         self._stopwatches.append(stopwatch)
         return stopwatch
 
@@ -54,19 +59,19 @@ class Timesheet:
         pace = self.pace
         now = perf_counter() if pace.ended is None else pace.ended
         seconds = now - pace.began
-        latest = pace.latest
         watches = list(self._stopwatches)
         samples = sum(each.samples for each in watches)
         weighed = sum(each.nbytes for each in watches)
+        stages, inline = _stages(watches, now), self._inline
         return {
             "seconds": seconds,
             "nbytes": round(weighed / samples * done.delivered) if samples else 0,
             "samples_per_second": done.delivered / seconds if seconds > 0 else 0.0,
-            "recent_samples_per_second": recent_rate(latest, now),
-            "stages": _stages(watches, now),
+            "recent_samples_per_second": pace.recent_rate(now, done.delivered),
+            "stages": stages,
             "batch_seconds": Percentiles.of(value for each in watches for value in list(each.latest)),
-            "wait_seconds": Percentiles.of(each.waited for each in latest),
-            "consumer_wait": pace.waited_until(now),
+            "wait_seconds": Percentiles.of(inline.latest if inline else pace.latest_waits()),
+            "consumer_wait": stages.total - stages.idle if inline else pace.waited_until(now),
             "cpu": _cpu(watches),
         }
 

@@ -22,6 +22,11 @@ class Setting:
     prefetch_factor: int
 
 
+def capacity_of(setting: Setting) -> int:
+    """Return how many batches may be on their way: those being loaded, and those ahead; one without workers."""
+    return max(1, setting.num_workers * (setting.prefetch_factor + 1))
+
+
 @dataclass(frozen=True)
 class Interval:
     """What was measured while one setting was in use.
@@ -63,6 +68,10 @@ class TuningEvent:
     before: int
     after: int
     reason: str
+
+    def __str__(self) -> str:
+        change = f"{self.before} → {self.after}" if self.before != self.after else f"{self.after}"
+        return f"{self.setting} {change} after {self.at:.1f} s: {self.reason}"
 
 
 def most_workers(cores: int) -> int:

@@ -52,6 +52,7 @@ class Worker:
         pause: Seconds to wait for memory before it looks for a ticket again.
         stage: What part of start-up it is in.
         abandoned: Whether it was given up on; it ends by itself when its user code returns.
+        leaving: Whether it is one too many, and ends when it has loaded what it is loading.
         buried: Whether its death has had its consequences.
     """
 
@@ -68,6 +69,7 @@ class Worker:
         self.started = False
         self.stage = "start-up"
         self.abandoned = False
+        self.leaving = False
         self.buried = False
         self._pool = weakref.ref(pool)
         self._kitchen: Kitchen | None = None
@@ -102,6 +104,11 @@ class Worker:
     def serve(self, run: EpochRun) -> None:
         """Hand over the next epoch."""
         self._shifts.put(run)
+
+    def leave(self) -> None:
+        """Tell the thread to end after its ticket, also in the middle of an epoch."""
+        self.leaving = True
+        self.dismiss()
 
     def dismiss(self) -> None:
         """Tell the thread to end when it is done with what it does."""
@@ -184,10 +191,14 @@ class Worker:
         return kitchen
 
     def _describe(self, pool: WorkerPool, run: EpochRun, dataset: Any) -> WorkerInfo:
-        return WorkerInfo(self.id, len(pool.workers), (run.seed + self.id) % 2**64, dataset)
+        return WorkerInfo(self.id, pool.most_workers, (run.seed + self.id) % 2**64, dataset)
 
     def load_next(self, run: EpochRun) -> bool:
         """Load a ticket if there is one; False when the worker is to end."""
+        if self.leaving:
+            self.end_time()
+            run.wake_worker()  # another one; what woke this one may have been a ticket
+            return False
         kitchen, scope, stopwatch = self._kitchen, self.scope, self._stopwatch
         lease = run.lease(self)
         if lease is None or kitchen is None or scope is None or stopwatch is None:

@@ -94,6 +94,22 @@ class Governor:
         self._measures = measures
         self._begun_at: float | None = None
 
+    def resize(self, workers: int, capacity: int) -> None:
+        """Let so many threads load from here on, and so many pieces be in flight when memory is plentiful."""
+        self._throttle.resize(workers, capacity)
+        self._leeway.resize(capacity)
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether less may be in flight than there could be."""
+        return self._throttle.parked or not self._throttle.is_full
+
+    @property
+    def held_back(self) -> int:
+        """How often a piece had to wait, was made smaller or was given up, so far."""
+        counts = self._moves.counts
+        return counts["waits"] + counts["splits"] + counts["cuts"] + counts["revoked"]
+
     # What happens
 
     def observe(self, reading: MemoryReading | None, at: float, idle: int = 0) -> Decision:

@@ -39,6 +39,10 @@ class Leeway:
         self._budget = budget
         self._gauge = gauge
         self._throttle = throttle
+        self.resize(capacity)
+
+    def resize(self, capacity: int) -> None:
+        """Let so many pieces be in flight from here on."""
         self._capacity = max(1, capacity)
 
     def allowance(self, now: float) -> int:

@@ -43,22 +43,36 @@ class Throttle:
     def __init__(self, policy: MemoryPolicy, *, workers: int, capacity: int, fixed: bool) -> None:
         self._policy = policy
         self._fixed = fixed
-        self._capacity = max(1, capacity)
-        self._workers = max(1, min(workers, self._capacity))
-        self._least = min(policy.min_workers, self._workers)
-        self.in_flight = self._capacity
+        self._told_in_flight = -1
+        self.in_flight = -1
+        self._capacity = -1
+        self.resize(workers, capacity)
         self.room: int | None = None
         self.parked = False
         self.parks = 0
         self._calm_since: float | None = None
         self._refused_at = -math.inf
         self._without_cut = _PIECES_WITHOUT_CUT
-        self._told_in_flight = self._capacity
         self._told_room: int | None = None
+
+    def resize(self, workers: int, capacity: int) -> None:
+        """Let so many threads load from here on, and so many pieces be in flight.
+
+        Args:
+            workers: As above.
+            capacity: As above.
+        """
+        was_full = self.is_full
+        self._capacity = max(1, capacity)
+        self._workers = max(1, min(workers, self._capacity))
+        self._least = min(self._policy.min_workers, self._workers)
+        if was_full:  # what was taken away because of memory is given back step by step
+            self.in_flight = self._told_in_flight = self._capacity
+        self.in_flight = min(self.in_flight, self._capacity)
         # The batch that the consumer holds, and those in flight whose number is not given up before batches
         # are made smaller; two of them at least where there are two places, or nothing overlaps.
         kept = self._capacity
-        for step in policy.order[: policy.order.index("batch")]:
+        for step in self._policy.order[: self._policy.order.index("batch")]:
             kept = min(kept, max(2, self._workers if step == "prefetch" else self._least))
         self._pieces = 1 + kept
 

@@ -1,0 +1,99 @@
+"""Puts into practice what the tuner says: measures intervals of an epoch, and changes its workers and its queue.
+
+The consumer drives it while it waits for a batch, before anything is taken: a loader that keeps up needs no
+tuning, and an interrupt loses nothing. Batches and their order do not depend on any of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING
+
+from nogil_loader.engine import listening
+from nogil_loader.engine.tuner import Tuner
+from nogil_loader.engine.tuning import Interval, Setting, TuningEvent
+
+if TYPE_CHECKING:
+    from nogil_loader.engine.pool import WorkerPool
+    from nogil_loader.engine.run import EpochRun
+
+logger = logging.getLogger("nogil_loader")
+
+# Seconds between looks at whether an interval may end. Intervals take 0.3 s and more.
+_LOOKS = 0.01
+
+
+class Autotune:
+    """What ``"auto"`` stands for in one loader, over its epochs.
+
+    Args:
+        tuner: Who decides.
+        most_workers: The most workers that it may decide for.
+    """
+
+    def __init__(self, tuner: Tuner, most_workers: int) -> None:
+        self._tuner = tuner
+        self.most_workers = most_workers
+        self._told_at = -1.0
+        self._run: EpochRun | None = None
+        self._look_at = 0.0
+        self._at = self._cpu = self._waited = 0.0
+        self._batches = self._samples = self._held_back = 0
+
+    @property
+    def setting(self) -> Setting:
+        """What is in use now."""
+        return self._tuner.setting
+
+    @property
+    def events(self) -> tuple[TuningEvent, ...]:
+        """What was tried and changed, the oldest first."""
+        return self._tuner.events
+
+    def begin(self, run: EpochRun) -> None:
+        """Note that an epoch begins. Of several that are loaded at the same time the latest is tuned."""
+        self._tuner.begin_epoch()
+        self._run = run
+        run.autotune = self
+        self._begin_interval(run, perf_counter())
+
+    def step(self, run: EpochRun, pool: WorkerPool) -> None:
+        """Look at how it goes, and change the setting if the tuner says so; called by a consumer that waits."""
+        now = perf_counter()
+        if now < self._look_at or run is not self._run or run.closed:
+            return
+        self._look_at = now + _LOOKS
+        account, seconds = run.ledger.account, now - self._at
+        if not self._tuner.enough(account.batches - self._batches, seconds):
+            return
+        rations = run.rations
+        tight = rations is not None and (rations.is_slowed or rations.held_back > self._held_back)
+        interval = Interval(
+            seconds,
+            account.progress.delivered - self._samples,
+            min(1.0, (run.times.pace.waited_until(now) - self._waited) / seconds),
+            (process_time() - self._cpu) / seconds,
+            tight,
+        )
+        before = self._tuner.setting
+        setting = self._tuner.observe(interval)
+        if setting != before:
+            run.resize(setting)
+            pool.resize(setting.num_workers)
+        self._tell()
+        self._begin_interval(run, perf_counter())
+
+    def _begin_interval(self, run: EpochRun, now: float) -> None:
+        account = run.ledger.account
+        self._at, self._cpu, self._waited = now, process_time(), run.times.pace.waited_until(now)
+        self._batches, self._samples = account.batches, account.progress.delivered
+        self._held_back = 0 if run.rations is None else run.rations.held_back
+
+    def _tell(self) -> None:
+        fresh = [event for event in self._tuner.events if event.at > self._told_at]
+        for event in fresh:
+            self._told_at = event.at
+            logger.info("tuning: %s", event)
+            for listener in listening.listeners:
+                listener.tell("tuning", perf_counter(), reason=str(event))
