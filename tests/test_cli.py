@@ -238,7 +238,7 @@ def test_the_doctor_takes_limits_as_the_loader_does(
         (["--memory", "1.5"], "memory=1.5: expected"),
         (["--memory", "nan"], "memory=nan: expected"),
         (["--memory", "17"], "memory=17: expected"),
-        (["lungs"], "argument part: invalid choice: 'lungs'"),
+        (["lungs"], "argument PART: 'lungs': expected one of system, cpu, memory"),
     ],
 )
 def test_f01_the_doctor_refuses_wrong_arguments_with_name_and_value(

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from nogil_loader.cli.arguments import Commands, limit
-from nogil_loader.doctor import PARTS, as_json, as_text, examine
+from nogil_loader.doctor import PARTS, as_json, as_text, examine, exit_code
+from nogil_loader.policies import MemoryPolicy
+from nogil_loader.targets import enter_folder, run_users_code
+
+# Lines longer than this are hard to read, however wide the terminal is.
+_WIDEST = 100
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     doctor = commands.add_parser(
         "doctor",
-        help="tell what the loader finds on this machine",
-        description="Tell which limits of memory there are, which one binds, and what a loader would take.",
+        help="tell what the loader finds on this machine, and what to do about it",
+        description="Tell what there is on this machine, what follows for a loader, and what to do about it. "
+        "The exit code is 1 if something keeps a loader from working.",
     )
     doctor.add_argument(
-        "part", nargs="?", choices=PARTS, help="what to tell about (default: everything): %(choices)s"
+        "parts",
+        nargs="*",
+        type=_part,
+        metavar="PART",
+        help=f"what to tell about (default: everything): {', '.join(PARTS)}",
     )
     doctor.add_argument(
         "--memory",
@@ -27,15 +40,46 @@ def add(commands: Commands) -> None:
         help="the loader's argument memory=: auto, off, bytes such as 4GiB, or a share such as 0.8 "
         "(default: auto)",
     )
+    doctor.add_argument(
+        "--import",
+        type=_modules,
+        action="extend",
+        default=[],
+        dest="imports",
+        metavar="MODULE,...",
+        help="import these first, to see the threads that their libraries start",
+    )
     doctor.add_argument("--json", action="store_true", help="write JSON, sizes in bytes")
     doctor.set_defaults(prepare=_prepare)
 
 
 def _prepare(options: argparse.Namespace) -> Callable[[], int]:
-    findings = examine(PARTS if options.part is None else (options.part,), memory=options.memory)
+    MemoryPolicy.of(options.memory)  # raises for what no loader takes
 
     def run() -> int:
-        print(as_json(findings) if options.json else as_text(findings))
-        return 0
+        enter_folder(Path.cwd())
+        for name in options.imports:
+            run_users_code(lambda name=name: importlib.import_module(name), f"importing {name}")  # type: ignore[misc]
+        parts = tuple(dict.fromkeys(options.parts)) or PARTS
+        found = examine(parts, memory=options.memory, imported=tuple(options.imports))
+        width = min(shutil.get_terminal_size((_WIDEST, 0)).columns, _WIDEST)
+        print(as_json(found) if options.json else as_text(found, width))
+        return exit_code(found)
 
     return run
+
+
+def _part(text: str) -> str:
+    """Read the name of a part."""
+    if text not in PARTS:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected one of {', '.join(PARTS)}")
+    return text
+
+
+def _modules(text: str) -> list[str]:
+    """Read names of modules between commas."""
+    names = text.split(",")
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise argparse.ArgumentTypeError(f"{name!r}: expected names of modules, such as torch,cv2")
+    return names

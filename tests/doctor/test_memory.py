@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from nogil_loader import doctor
-from nogil_loader.doctor import Heap, MemoryFinding, as_json, as_text, examine, examine_memory
+from nogil_loader.doctor import MemoryDiagnosis, as_json, examine_memory
 from nogil_loader.memory.gauge import Gauge
-from nogil_loader.memory.pool import pool
 from nogil_loader.memory.reading import MemoryReading
 from nogil_loader.policies import MemoryPolicy
-from tests.memory.trees import GB, Tree
+from tests.doctor.machine import only, severities, told
+from tests.memory.trees import GB, MB, Tree
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pread"), reason="reads system files of Unix")
 
@@ -32,25 +30,32 @@ def tree(tmp_path: Path) -> Tree:
     return tree
 
 
-def found(tree: Tree, memory: Any = "auto", **environ: str) -> MemoryFinding:
+def found(tree: Tree, memory: Any = "auto", **environ: str) -> MemoryDiagnosis:
     limit = memory if isinstance(memory, int) else None
-    return examine_memory(memory, probe=tree.probe(limit=limit), environ=environ)
+    return examine_memory(memory, probe=tree.probe(limit=limit), environ=environ, proc_root=tree.proc_root)
 
 
 def test_every_level_has_a_row_and_the_one_that_binds_is_marked(tree: Tree) -> None:
     tree.v2("pod/job", "max", GB, high="nonsense")
     rows = found(tree).lines()
-    assert [row.split() for row in rows[1:8]] == [
+    assert [row.split() for row in rows[:7]] == [
         ["limit", "used", "left", "set", "by"],
         ["25.77", "GB", "4.29", "GB", "21.47", "GB", "host"],
         ["no", "limit", "cgroup", "v2", "/pod/job"],
-        rows[4].split(),
+        rows[3].split(),
         ["8.59", "GB", "2.15", "GB", "6.44", "GB", "cgroup", "v2", "/pod", "<-", "binds"],
         ["no", "limit", "cgroup", "v2", "/pod", "memory.high"],
-        rows[7].split(),
+        rows[6].split(),
     ]
-    assert rows[4].lstrip().startswith("not known  cgroup v2 /pod/job memory.high: ValueError: ")
-    assert rows[7] == "A loader with memory='auto'"
+    assert rows[3].lstrip().startswith("not known  cgroup v2 /pod/job memory.high: ValueError: ")
+    assert rows[6] == "A loader with memory='auto'"
+
+
+def test_a_level_that_cannot_be_read_is_warned_of(tree: Tree) -> None:
+    tree.v2("pod/job", "max", GB, high="nonsense")
+    assert only(found(tree), "warning").found.startswith(
+        "cgroup v2 /pod/job memory.high cannot be read: ValueError"
+    )
 
 
 def test_the_marks_and_the_room_are_those_of_the_governor(tree: Tree) -> None:
@@ -66,6 +71,9 @@ def test_the_marks_and_the_room_are_those_of_the_governor(tree: Tree) -> None:
     assert f"begins batches while less than {share.soft / 1e9:.2f} GB is in use" in text
     assert f"gives up batches above {share.hard / 1e9:.2f} GB" in text
     assert f"could have {share.room / 1e9:.2f} GB of batches in flight now" in text
+    assert told(found(tree), "ok")[0].found == (
+        f"{share.room / 1e9:.2f} GB may be in flight (cgroup v2 /pod binds)"
+    )
 
 
 def test_a_share_and_a_limit_of_the_users_change_what_the_loader_goes_by(tree: Tree) -> None:
@@ -96,7 +104,9 @@ def test_ranks_do_not_share_the_limit_that_the_user_gives_each(tree: Tree) -> No
 
 
 def test_off_and_unknown_are_said_in_words(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "does not watch memory" in "\n".join(found(tree, "off").lines())
+    off = found(tree, "off")
+    assert "does not watch memory" in "\n".join(off.lines())
+    assert any(each.advice == 'leave memory="auto", the default' for each in told(off, "note"))
     tree.memberships()
     (tree.proc_root / "meminfo").unlink()
     monkeypatch.delattr(psutil, "virtual_memory")
@@ -104,6 +114,7 @@ def test_off_and_unknown_are_said_in_words(tree: Tree, monkeypatch: pytest.Monke
     assert finding.share is None
     assert "cannot know how much there is" in "\n".join(finding.lines())
     assert finding.facts()["binding"] == ""
+    assert "memory='4GiB'" in [each.advice[-13:] for each in told(finding, "warning")]
 
 
 @pytest.mark.parametrize("memory", ["4 apples", 0.0, 17, "-1GB"])
@@ -120,80 +131,51 @@ def test_the_facts_are_json_with_sizes_in_bytes(tree: Tree) -> None:
     assert facts["share"]["reading"]["kind"] == "cgroup"
     assert [level["source"] for level in facts["levels"]][:2] == ["host", "cgroup v2 /pod/job"]
     assert facts["levels"][1]["reading"] is None
+    assert {"severity", "found", "advice"} == set(facts["findings"][0])
 
 
-@pytest.mark.parametrize(
-    ("environ", "fixed"),
-    [
-        ({}, False),
-        ({"MALLOC_ARENA_MAX": "2"}, False),
-        ({"MALLOC_MMAP_THRESHOLD_": ""}, False),
-        ({"MALLOC_MMAP_THRESHOLD_": "1048576"}, True),
-        ({"MALLOC_TRIM_THRESHOLD_": "1048576"}, True),
-        ({"GLIBC_TUNABLES": "glibc.malloc.check=1:glibc.malloc.mmap_threshold=1048576"}, True),
-        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}, False),
-    ],
-)
-def test_a_threshold_that_the_environment_fixes_is_seen(environ: dict[str, str], fixed: bool) -> None:
-    assert Heap.of(environ).has_fixed_threshold is fixed
-
-
-@pytest.mark.parametrize(
-    ("text", "pages", "words"),
-    [
-        ("always [madvise] never\n", "madvise", "on huge pages"),
-        ("always madvise [never]\n", "never", "without huge pages"),
-        ("nothing", "", "on huge pages where the system has them"),
-        (None, "", "on huge pages where the system has them"),
-    ],
-)
-def test_huge_pages_are_told_as_the_kernel_has_them(
-    tmp_path: Path, text: str | None, pages: str, words: str
+@pytest.mark.parametrize(("limit", "is_enough"), [(64 * MB, False), (128 * MB, True)])
+def test_a_group_that_python_itself_does_not_fit_in_is_a_problem(
+    tree: Tree, limit: int, is_enough: bool
 ) -> None:
-    file = tmp_path / "enabled"
-    if text is not None:
-        file.write_text(text)
-    heap = Heap.of({}, huge_pages=file)
-    assert heap.huge_pages == pages
-    assert f"are mappings {words}," in heap.lines()[-2]
+    tree.v2("pod/job", limit, 30 * MB)
+    finding = found(tree)
+    if is_enough:
+        assert "problem" not in severities(finding)
+    else:
+        problem = only(finding, "problem")
+        assert (
+            "the limit of 67.1 MB (cgroup v2 /pod/job) is below what Python with numba takes" in problem.found
+        )
+        assert "docker run --memory=8g" in problem.advice
 
 
-def test_what_the_pool_may_keep_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "most_idle", 300 * 10**6)
-    heap = Heap.of({})
-    assert heap.most_idle == 300 * 10**6
-    assert "up to 300.0 MB of them may be idle" in heap.lines()[-1]
+def test_a_limit_of_the_users_below_what_the_process_has_is_a_problem(tree: Tree) -> None:
+    tree.statm(*[300 * MB // 4096] * 2, 0, 0, 0, 0, 0)
+    problem = only(found(tree, 200 * MB), "problem")
+    assert problem.found.endswith("takes itself, about 209.7 MB")  # its use counts up to the limit
+    assert problem.advice == f"raise it: memory={200 * MB} allows too little"
 
 
-@pytest.mark.parametrize("answer", [AttributeError("no confstr"), ValueError("unknown name"), None])
-def test_without_glibc_nothing_is_said_of_its_thresholds(
-    monkeypatch: pytest.MonkeyPatch, answer: Any
-) -> None:
-    def confstr(_name: str) -> Any:
-        if answer is not None:
-            raise answer
-
-    monkeypatch.setattr(os, "confstr", confstr, raising=False)
-    heap = Heap.of({})
-    assert heap.library == ""
-    assert "MALLOC" not in "\n".join(heap.lines())
+@pytest.mark.parametrize(("used", "is_full"), [(6.0, False), (7.3, True), (7.99, True), (8.0, True)])
+def test_memory_that_others_have_filled_is_warned_of(tree: Tree, used: float, is_full: bool) -> None:
+    tree.v2("pod", 8 * GB, int(used * GB))
+    finding = found(tree)
+    assert ("warning" in severities(finding)) is is_full
+    if is_full:
+        warning = only(finding, "warning")
+        assert warning.found.startswith(f"nearly full ({used * GB / 1e9:.2f} GB used of 8.59 GB")
+        assert warning.advice.startswith("free memory, or raise it where the job is started: docker run")
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's settings")
-def test_the_advice_on_glibc_is_given_unless_it_is_followed() -> None:
-    heap = Heap.of({})
-    if not heap.library:
-        pytest.skip("another C library")
-    assert "MALLOC_MMAP_THRESHOLD_=1048576" in "\n".join(heap.lines())
-    followed = Heap.of({"MALLOC_MMAP_THRESHOLD_": "1048576"})
-    assert "MALLOC_MMAP_THRESHOLD_" not in "\n".join(followed.lines())
+def test_swap_is_told_only_where_there_is_some(tree: Tree) -> None:
+    assert "swap" not in str(found(tree).findings())
+    tree.host(24 * GB, 20 * GB, swap=4 * GB, swap_free=3 * GB)
+    (swap,) = [each for each in told(found(tree), "note") if "swap" in each.found]
+    assert swap.found.startswith("swap is on (1.07 GB of 4.29 GB used)")
+    assert "vmstat 1" in swap.advice
 
 
-def test_this_machine_is_examined() -> None:
-    findings = examine(doctor.PARTS)
-    assert tuple(findings) == doctor.PARTS
-    facts = json.loads(as_json(findings))["memory"]
-    assert facts["share"]["soft"] < facts["share"]["hard"] <= facts["share"]["reading"]["limit"]
-    text = as_text(findings)
-    assert f"{facts['binding']} <- binds" in text
-    assert text.count("<- binds") == 1
+def test_without_swap_lines_swap_is_not_known(tree: Tree) -> None:
+    tree.write(tree.proc_root / "meminfo", "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\n")
+    assert found(tree).swap is None
