@@ -34,8 +34,8 @@ def climb(
         fewer_first: Try fewer before more, so that a search that is cut short does not always leave out the same.
     """
     start = here
-    lower, upper = 0, most + 1  # the nearest values that lost, or out of range
-    falls = False  # whether the rate falls above, so that the best may lie between here and there
+    lower, upper = least - 1, most + 1  # the nearest values that lost, or out of range
+    falls = False  # whether the best may lie between here and the neighbour above
 
     def bar(value: int) -> float:
         return -LOSS if home <= value < here else GAIN
@@ -51,7 +51,7 @@ def climb(
                     here, upper, falls = candidate, here, trial.gain > LOSS
                 else:
                     lower = candidate
-                candidate = here // 2
+                candidate = (here + 1) // 2
         else:
             while here < most < upper:
                 candidate = min(most, 2 * here)
@@ -59,16 +59,20 @@ def climb(
                 if trial.won:
                     lower, here = here, candidate
                 else:
-                    upper, falls = candidate, trial.gain < -LOSS
-    while here != start and lower < (candidate := _between(lower, here)) < here:
+                    upper, falls = candidate, True
+    while True:
+        candidate, above = _between(lower, here), _between(here, upper)
+        if not lower < candidate < here:
+            if not (falls and here < above < upper):
+                return
+            candidate = above
         trial = yield candidate, bar(candidate)
-        if trial.won:
-            here, upper, falls = candidate, here, False
-        else:
+        if trial.won and candidate < here:
+            here, upper, falls = candidate, here, trial.gain > LOSS
+        elif trial.won:
+            lower, here = here, candidate
+        elif candidate < here:
             lower = candidate
-    while falls and here < (candidate := _between(here, upper)) < upper:
-        if (yield candidate, GAIN).won:
-            here = candidate
         else:
             upper = candidate
 

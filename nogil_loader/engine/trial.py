@@ -18,7 +18,7 @@ _PRIOR = 0.05
 _PRIOR_WEIGHT = 4.0
 # So many of the latest differences are remembered; the machine's neighbours change.
 _MEMORY = 40.0
-# No difference counts as more than a factor of about three: one outlier must not decide.
+# No difference counts as more than a factor of about three, or one outlier would outweigh all others.
 _CLIP = 1.2
 # How many of its standard errors a gain must be above what is asked for, and how many below to be given up. The
 # first is strict, because a wrong change is paid for ever; the second is mild, because giving up late is paid now.

@@ -10,9 +10,9 @@ which setting to use in the next one.
   that are about as fast the one nearest to the core count is taken, and the present one among those below it.
 * What is tried next follows from what was found (`climb`).
 * Then it settles. It looks again when the rate shifts by `SHIFT`, and otherwise after rests that double.
-* Trying costs little: settings that are only tried are in use for at most the seconds in a purse, which is full
-  once, and `SHARE` of all time.
-* While memory is tight nothing grows and nothing is tried.
+* Trying costs little: with settings that are only tried the consumer waits for at most the seconds in a purse,
+  which is full once, and `SHARE` of all time.
+* While memory is tight nothing is tried, and a trial ends at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAITS = 0.05
 KEEPS_UP = 0.02
 #: Change of the rate's logarithm that starts another search: a quarter more or a fifth less.
 SHIFT = math.log(1.25)
-#: Share of all time that may be spent trying, beyond the purse.
+#: Share of all time for which the consumer may wait because something is tried, beyond the purse.
 SHARE = 0.03
 #: What is in the purse: seconds, or intervals if those take longer.
 PURSE_SECONDS = 30.0
@@ -94,7 +94,7 @@ class Tuner:
         setting: What is in use, be it for a trial.
         kept: What was found best so far.
         seconds: How long has been observed.
-        tried_seconds: How much of it was spent with settings that were only tried.
+        waited_seconds: How much of it the consumer waited while a setting was only tried: all that this can cost.
         settled: Whether nothing is being looked for.
     """
 
@@ -111,7 +111,7 @@ class Tuner:
     ) -> None:
         self.kept = self.setting = Setting(start, prefetch)
         self.seconds = 0.0
-        self.tried_seconds = 0.0
+        self.waited_seconds = 0.0
         self.settled = False
         self._ranges: dict[Axis, tuple[int, int]] = {}
         if tunes_workers:
@@ -158,8 +158,9 @@ class Tuner:
         if self.setting == self.kept:
             self._purse = min(self._purse_size, self._purse + SHARE * interval.seconds)
         else:
-            self._purse -= interval.seconds
-            self.tried_seconds += interval.seconds
+            waited = interval.seconds * interval.wait_share
+            self._purse -= waited
+            self.waited_seconds += waited
         transient, self._leftover = self._leftover is not None, None
         if transient and not interval.memory_tight:
             return self.setting
@@ -205,7 +206,7 @@ class Tuner:
             latest.append(interval)
         self._latest = latest[-1]
         size = max(PURSE_SECONDS, PURSE_INTERVALS * statistics.fmean(one.seconds for one in latest))
-        if self.tried_seconds == 0:
+        if not self.waited_seconds:
             self._purse = size
         self._purse_size = size
         waits = statistics.fmean(one.wait_share for one in latest)
