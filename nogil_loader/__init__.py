@@ -37,7 +37,9 @@ from nogil_loader.policies import FailurePolicy, MemoryPolicy
 from nogil_loader.resilient import resilient
 
 if TYPE_CHECKING:
-    from nogil_loader import transforms
+    from nogil_loader import observe, transforms
+    from nogil_loader.observe.progress import progress
+    from nogil_loader.observe.trace import trace
     from nogil_loader.transforms import kernel, pixelwise
 
 __all__ = [
@@ -68,23 +70,36 @@ __all__ = [
     "default_collate",
     "get_worker_info",
     "kernel",
+    "observe",
     "pack_collate",
     "pad_collate",
     "pixelwise",
+    "progress",
     "resilient",
     "sample_rng",
     "testing",
+    "trace",
     "transforms",
 ]
 
-# Some sixty transforms take as long to import as all the rest: only those who use them wait for them.
+# Some sixty transforms take as long to import as all the rest, and few programs watch their loaders: only those
+# that do wait for these.
+_LATE = {
+    "kernel": "nogil_loader.transforms",
+    "observe": "nogil_loader.observe",
+    "pixelwise": "nogil_loader.transforms",
+    "progress": "nogil_loader.observe.progress",
+    "trace": "nogil_loader.observe.trace",
+    "transforms": "nogil_loader.transforms",
+}
+_MODULES = ("observe", "transforms")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("kernel", "pixelwise", "transforms"):
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module("nogil_loader.transforms")
-    return module if name == "transforms" else getattr(module, name)
+    module = importlib.import_module(_LATE[name])
+    return module if name in _MODULES else getattr(module, name)
 
 
 def __dir__() -> list[str]:

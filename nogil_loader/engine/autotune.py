@@ -95,5 +95,4 @@ class Autotune:
         for event in fresh:
             self._told_at = event.at
             logger.info("tuning: %s", event)
-            for listener in listening.listeners:
-                listener.tell("tuning", perf_counter(), reason=str(event))
+            listening.tell("tuning", change=str(event))

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from nogil_loader.engine import listening
 from nogil_loader.engine.free import FreePieces
 from nogil_loader.engine.holdings import Holdings
 from nogil_loader.engine.ticket import Lease
@@ -210,3 +211,4 @@ class Counsel:
                 return
             self._events.append(event)
             logger.info("memory: %s", event)
+            listening.tell("memory", change=str(event), used=event.used, limit=event.limit)

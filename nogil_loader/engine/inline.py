@@ -11,7 +11,7 @@ from nogil_loader.engine.outcome import Failure, GivenBack, Loaded, Outcome
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Kitchen, Recipe
 from nogil_loader.engine.run import EpochRun
-from nogil_loader.engine.scope import SampleScope, current_scope
+from nogil_loader.engine.scope import MEMORY, SampleScope, current_scope
 from nogil_loader.engine.ticket import Ticket, Verdict
 from nogil_loader.engine.watch import Watch
 from nogil_loader.memory.relief import relieve
@@ -64,7 +64,7 @@ class InlineCrew:
             if not permit.samples:
                 began = time.perf_counter()
                 run.sit_out(permit.pause)
-                self._stopwatch.memory += time.perf_counter() - began
+                self._stopwatch.spend(MEMORY, began)
                 return
             watch = permit.watch
         stopwatch = self._stopwatch
@@ -95,7 +95,7 @@ class InlineCrew:
         began = time.perf_counter()
         try:
             self._kitchen = self._recipe.bind(self._context.run(self._make_dataset))
-            self._stopwatch.start_up = time.perf_counter() - began
+            self._stopwatch.spend("start_up", began)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - as in a worker's thread

@@ -7,6 +7,7 @@ anyway (see `nogil_loader.engine.stopwatch`), and where something rare happens.
 from __future__ import annotations
 
 import threading
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ class Listener:
             at: When.
         """
 
+    def span(self, worker: int | str, what: str, since: float, at: float) -> None:
+        """The calling thread has spent a time outside of any ticket: ``"memory"`` or ``"start_up"``."""
+
+    def deliver(self, epoch: int, ticket: Ticket, at: float) -> None:
+        """The consumer, in whose thread this runs, gets a batch."""
+
     def waited(self, epoch: int, since: float, at: float) -> None:
         """The consumer, in whose thread this runs, waited for a batch and has it now."""
 
@@ -58,6 +65,12 @@ def add_listener(listener: Listener) -> None:
     global listeners
     with _lock:
         listeners = (*listeners, listener)
+
+
+def tell(what: str, **details: Any) -> None:
+    """Tell all who listen of something rare that happens now."""
+    for listener in listeners:
+        listener.tell(what, perf_counter(), **details)
 
 
 def remove_listener(listener: Listener) -> None:

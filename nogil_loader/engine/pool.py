@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nogil_loader.engine import listening
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.recipe import Recipe
 from nogil_loader.engine.run import EpochRun
@@ -224,6 +225,7 @@ class WorkerPool:
             run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
             return
         logger.info("worker %d is rebuilt", worker.id)
+        listening.tell("rebuild", worker=worker.id)
         self._dismiss_if_late(fresh)
 
     def _dismiss_if_late(self, fresh: Worker) -> None:
@@ -252,6 +254,7 @@ class WorkerPool:
             return
         self._abandoned.append(worker)
         run.abandoned += 1
+        listening.tell("abandoned", worker=worker.id)
         if verdict is not Verdict.FATAL:
             self.replace(worker)
         worker.buried = True

@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from nogil_loader.engine import listening
 from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded
 from nogil_loader.engine.scope import SampleScope, current_scope
@@ -208,6 +209,7 @@ class EpochRun:
                     rations.refused(ticket)
                 else:
                     rations.withdrawn(ticket)
+        self._tell_failure(failure, verdict, batch=ticket.number)
         if verdict is Verdict.RETRY:
             self.wake_worker()  # it may have become two
         self._after(verdict)
@@ -236,6 +238,7 @@ class EpochRun:
             else:
                 self._ledger.condemn(failure)
                 verdict = Verdict.FATAL
+        self._tell_failure(failure, verdict)
         self._after(verdict)
         return verdict
 
@@ -256,6 +259,13 @@ class EpochRun:
         if self.rations is None or failure.memory is None:
             return failure
         return replace(failure, memory=self.rations.reading() or failure.memory)
+
+    def _tell_failure(self, failure: Failure, verdict: Verdict, **place: int) -> None:
+        if listening.listeners:
+            told = failure.describe()
+            listening.tell(
+                "failure", worker=failure.worker_id, error=told, kind=failure.kind, then=verdict.name, **place
+            )
 
     def _after(self, verdict: Verdict) -> None:
         if verdict is Verdict.REBUILD:
@@ -293,6 +303,9 @@ class EpochRun:
             self._ledger.deliver(item)
         if self._pace.since:
             self._pace.end_wait()
+        if listening.listeners and type(item) is Ready:
+            for listener in listening.listeners:
+                listener.deliver(self.epoch, item.ticket, perf_counter())
         if self._reader_waits:
             self._room.put(None)
 

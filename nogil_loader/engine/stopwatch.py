@@ -87,9 +87,8 @@ class Stopwatch:
     Attributes:
         tickets: Loaded so far, timed or not; whoever loads one counts it here, and times it if it is due.
         due: The number of the next ticket to time, counted from 1.
-        start_up: Seconds that start-up took.
-        memory: Seconds that the thread waited for memory before it began a ticket.
         seconds: By stage, extrapolated to all tickets.
+        apart: What was spent outside of tickets: on start-up, and waiting for memory.
         wall: Of loading, the same.
         cpu: Seconds of the processor that loading took, the same.
         samples: Loaded, the same.
@@ -104,9 +103,8 @@ class Stopwatch:
         self._mark = mark
         self.tickets = 0
         self.due = 1
-        self.start_up = 0.0
-        self.memory = 0.0
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.apart: defaultdict[str, float] = defaultdict(float)
         self.wall = 0.0
         self.cpu = 0.0
         self.samples = 0.0
@@ -127,6 +125,13 @@ class Stopwatch:
     def lifetime(self, now: float) -> float:
         """Seconds from the thread's beginning to its end, or to now."""
         return (now if self._ended is None else min(now, self._ended)) - self._born
+
+    def spend(self, what: str, since: float) -> None:
+        """Note what the thread has spent its time on outside of any ticket."""
+        now = perf_counter()
+        self.apart[what] += now - since
+        for listener in listening.listeners:
+            listener.span(self.worker, what, since, now)
 
     def enter(self, stage: str) -> float:
         """Enter a stage outside of any ticket, and return the time."""

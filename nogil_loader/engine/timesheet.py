@@ -23,6 +23,7 @@ _NAMES = {
     CONVERT: "convert",
     COMPILE: "compile",
     MEMORY: "memory",
+    "start_up": "start_up",
 }
 
 
@@ -84,12 +85,10 @@ def _stages(watches: list[Stopwatch], now: float) -> StageSeconds:
     seconds: defaultdict[str, float] = defaultdict(float)
     for each in watches:
         mine: defaultdict[str, float] = defaultdict(float)
-        for known in (dict(each.seconds), each.under_way(now)):
+        for known in (dict(each.seconds), dict(each.apart), each.under_way(now)):
             for stage, value in known.items():
                 if stage in _NAMES:
                     mine[_NAMES[stage]] += value
-        mine["memory"] += each.memory
-        mine["start_up"] += each.start_up
         if each.worker != READER:  # nobody waits for a reader that is ahead
             # What is left. The sum of estimates may exceed what they are parts of.
             mine["idle"] = max(0.0, each.lifetime(now) - sum(mine.values()))

@@ -21,7 +21,7 @@ from nogil_loader.engine.outcome import GivenBack, Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
 from nogil_loader.engine.run import IDLE_STEP, EpochRun
-from nogil_loader.engine.scope import COMPILE, SampleScope, WorkerInfo, current_scope, current_worker
+from nogil_loader.engine.scope import COMPILE, MEMORY, SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.engine.stacks import stack_of
 from nogil_loader.engine.stopwatch import Stopwatch
 from nogil_loader.engine.ticket import Lease, Verdict
@@ -161,14 +161,14 @@ class Worker:
         if self._kitchen is None:
             began = time.perf_counter()
             self._kitchen = self._start_up(pool, run)
-            self._stopwatch.start_up = time.perf_counter() - began
+            self._stopwatch.spend("start_up", began)
         else:
             self._info = self._describe(pool, run, self._kitchen.dataset)
 
-    def note_pause(self, seconds: float) -> None:
-        """Note a wait for memory."""
+    def note_pause(self, since: float) -> None:
+        """Note a wait for memory that ends now."""
         if self._stopwatch is not None:
-            self._stopwatch.memory += seconds
+            self._stopwatch.spend(MEMORY, since)
 
     def end_time(self) -> None:
         """Note that the thread loads nothing any more in this epoch."""
@@ -279,7 +279,7 @@ def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
         woken = run.sit_out(pause) if pause else run.wait_for_ticket()
         worker = me()
         if worker is not None and pause:
-            worker.note_pause(time.perf_counter() - began)
+            worker.note_pause(began)
         if worker is None or not (worker.load_next(run) or run.closed):
             return False
         if not woken and not _is_wanted(me):
