@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-import nogil_loader
 from nogil_loader.bench.cgroup import MemoryGroup
 from nogil_loader.bench.decode import DecodeError, decode, encode
 from nogil_loader.bench.failures import ended_by
@@ -73,7 +72,7 @@ def _interpreter_options() -> Sequence[str]:
     options = [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in sys._xoptions.items()]
     options += [f"-W{warning}" for warning in sys.warnoptions]
     # Without -P, modules in the present folder would stand before those of the standard library.
-    if Path(nogil_loader.__file__).resolve().parents[1] != Path.cwd():
+    if Path(__file__).resolve().parents[2] != Path.cwd():
         options.append("-P")
     return options
 

@@ -86,8 +86,8 @@ def describe_peers(ours: Sequence[Setting], peers: Sequence[Setting]) -> list[st
         ratios = [mine / theirs for mine, theirs in zip(best.rates, peer.rates, strict=False)]
         median, low, high = statistics.median(ratios), min(ratios), max(ratios)
         notes.append(
-            f"nogil_loader at its best (workers: {best.num_workers}) is {median:.2g} times as fast as {name} at its "
-            f"best (workers: {peer.num_workers}), {low:.2g} to {high:.2g} over the rounds."
+            f"nogil_loader at its best (workers: {best.num_workers}) is {median:.2g} times as fast as {name} at "
+            f"its best (workers: {peer.num_workers}), {low:.2g} to {high:.2g} over the rounds."
         )
     return notes
 

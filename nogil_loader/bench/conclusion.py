@@ -55,7 +55,7 @@ def conclude(
         target=bench.target,
         dataset=about.dataset,
         length=about.length,
-        batch_size=ours[0].batch_size,
+        batch_size=next((each.batch_size for each in ours if each.batch_size is not None), None),
         options=Options(
             seconds=bench.seconds,
             repeats=bench.repeats,

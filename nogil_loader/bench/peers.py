@@ -81,14 +81,13 @@ def _open_torch(subject: Subject, plan: Plan, workers: int, ahead: int) -> PeerF
 
 
 def _open_torchdata(subject: Subject, plan: Plan, workers: int, ahead: int) -> PeerFeed:
-    from torchdata.nodes import Loader, ParallelMapper, SamplerWrapper
+    from torchdata.nodes import Loader, ParallelMapper, Prefetcher, SamplerWrapper
 
     load, note = _threads(subject, plan)
-    # Its own default is twice the workers as well.
-    most = workers * ahead if workers else None
-    nodes = ParallelMapper(
-        SamplerWrapper(plan), load, num_workers=workers, method="thread", max_concurrent=most
-    )
+    nodes = ParallelMapper(SamplerWrapper(plan), load, num_workers=workers, method="thread")
+    # Two for each worker are under way in any case.
+    if workers and ahead > 2:
+        nodes = Prefetcher(nodes, workers * (ahead - 2))
     return PeerFeed(Loader(nodes), plan, note, load)
 
 

@@ -53,9 +53,7 @@ class Subject:
         arguments = dict(self.arguments)
         if batch_size is not None:
             if arguments.get("batch_sampler") is not None:
-                raise ValueError(
-                    f"batch_size={batch_size}: the loader has a batch_sampler, which decides about that"
-                )
+                raise ValueError(f"batch_size={batch_size}: the loader's batch_sampler decides about that")
             arguments["batch_size"] = batch_size
         return DataLoader(
             self.dataset, num_workers=num_workers, prefetch_factor=prefetch_factor, seed=seed, **arguments
@@ -99,7 +97,7 @@ def parse_place(text: str) -> Place:
         ValueError: It is neither; the message says what was expected.
     """
     path = Path(text)
-    if path.exists() and path.suffix != ".py":
+    if text and path.exists() and path.suffix != ".py":
         check_path(path)
         return path
     try:

@@ -160,6 +160,18 @@ def full() -> Result:
     return result([setting(w, p) for w in (0, 1, 2, 4, 8, 16) for p in (1, 2, 4) if w or p == 1], peers)
 
 
+def earlier() -> Result:
+    """What the full result may be compared with: a quarter faster, and something else."""
+    now = full()
+    faster = tuple(
+        dataclasses.replace(
+            each, rates=tuple((1.25 + 0.01 * turn) * rate for turn, rate in enumerate(each.rates))
+        )
+        for each in now.settings
+    )
+    return dataclasses.replace(now, settings=faster, target="another:one")
+
+
 def with_failures() -> Result:
     """Half of the settings failed, one with a message that tries to be markup, and so did a peer."""
     wild = "<script>alert('x')</script> & \"quoted\" \u202egnirts \x00 " + "x" * 5000
