@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,10 +64,16 @@ def _prepare(options: argparse.Namespace) -> Callable[[], int]:
         parts = tuple(dict.fromkeys(options.parts)) or PARTS
         found = examine(parts, memory=options.memory, imported=tuple(options.imports))
         width = min(shutil.get_terminal_size((_WIDEST, 0)).columns, _WIDEST)
-        print(as_json(found) if options.json else as_text(found, width))
+        print(_printable(as_json(found) if options.json else as_text(found, width)))
         return exit_code(found)
 
     return run
+
+
+def _printable(text: str) -> str:
+    """Return text that the output can take: names of files and values of variables may be any bytes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _part(text: str) -> str:

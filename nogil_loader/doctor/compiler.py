@@ -125,7 +125,7 @@ class CompilerDiagnosis(Diagnosis):
         if self.failure:
             found = f"kernels run as plain Python, much slower: {self.failure}"
             advice = 'python -c "import numba" shows more; pip install -U numba'
-            return [Finding("problem", found, advice), *self.cache.findings()]
+            return [Finding("problem", found, advice)]
         return [*self._settings(), *self._processor(), *self._layer(), *self.cache.findings()]
 
     def _settings(self) -> list[Finding]:

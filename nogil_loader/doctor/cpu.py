@@ -84,7 +84,7 @@ class CpuDiagnosis(Diagnosis):
         return Finding(
             "note",
             f"{found}: it loads while the training program waits for something, not beside it",
-            "more workers still pay where samples are waited for (network, disk): num_workers=4",
+            "more pay where samples are waited for (network, disk): it tries them, or say num_workers=4",
         )
 
     def _quota(self) -> list[Finding]:

@@ -179,7 +179,7 @@ class MemoryDiagnosis(Diagnosis):
                     "problem",
                     f"the limit of {size(reading.limit)} ({reading.source}) is below what Python with numba "
                     f"takes itself, about {size(max(needed, own))}",
-                    _RAISE.get(reading.kind, f"raise it: memory={self.memory} allows too little"),
+                    self._remedy(reading),
                 )
         return list(found.values())
 
@@ -203,15 +203,20 @@ class MemoryDiagnosis(Diagnosis):
         share = self.share
         if share.room * _TIGHT > share.reading.headroom:
             return [Finding("ok", f"{size(share.room)} may be in flight ({share.reading.source} binds)")]
-        advice = _RAISE.get(share.reading.kind, "raise memory=, or let go of what this process holds")
         return [
             Finding(
                 "warning",
                 f"nearly full ({share.reading}): only {size(share.room)} may be in flight, so that batches come "
                 "one by one, in parts, or not at all",
-                f"free memory, or {advice}",
+                f"let go of memory, or {self._remedy(share.reading)}",
             )
         ]
+
+    def _remedy(self, reading: MemoryReading) -> str:
+        """Return how to have more than a reading allows."""
+        is_a_levels = any(reading.source == level.source for level in self.levels)
+        told = _REMEDIES.get(reading.kind) if is_a_levels else None
+        return told or f"raise the loader's argument: memory={self.memory} is little"
 
     def _swap(self) -> list[Finding]:
         if self.swap is None or not self.swap.total:
@@ -226,8 +231,8 @@ class MemoryDiagnosis(Diagnosis):
         ]
 
 
-# By who sets a limit: how to have more of it.
-_RAISE: dict[str, str] = {
+# By who sets a limit. A share of one, and the user's own, are the loader's argument.
+_REMEDIES: Mapping[str, str] = {
     "cgroup": "raise it where the job is started: docker run --memory=8g, resources.limits.memory in "
     "Kubernetes, sbatch --mem=8G",
     "host": "end what else runs on this machine",

@@ -79,6 +79,14 @@ def test_f01_what_is_no_name_of_a_module_is_refused(names: str, capsys: pytest.C
     assert "expected names of modules, such as torch,cv2" in capsys.readouterr().err
 
 
+def test_bytes_that_are_no_text_do_not_keep_the_rest_from_being_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_NOTHING", "\udcff")  # as Python reads the byte 255
+    assert cli.main(["doctor", "compiler"]) == 0
+    assert "NUMBA_NOTHING=\\udcff" in capsys.readouterr().out
+
+
 def test_help_names_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["doctor", "--help"])

@@ -154,7 +154,13 @@ def test_a_limit_of_the_users_below_what_the_process_has_is_a_problem(tree: Tree
     tree.statm(*[300 * MB // 4096] * 2, 0, 0, 0, 0, 0)
     problem = only(found(tree, 200 * MB), "problem")
     assert problem.found.endswith("takes itself, about 209.7 MB")  # its use counts up to the limit
-    assert problem.advice == f"raise it: memory={200 * MB} allows too little"
+    assert problem.advice == f"raise the loader's argument: memory={200 * MB} is little"
+
+
+def test_a_share_that_is_too_small_is_the_arguments_fault(tree: Tree) -> None:
+    problem = only(found(tree, 0.001), "problem")
+    assert problem.found.startswith("the limit of 8.6 MB (0.001 of cgroup v2 /pod) is below")
+    assert problem.advice == "raise the loader's argument: memory=0.001 is little"
 
 
 @pytest.mark.parametrize(("used", "is_full"), [(6.0, False), (7.3, True), (7.99, True), (8.0, True)])
@@ -165,7 +171,7 @@ def test_memory_that_others_have_filled_is_warned_of(tree: Tree, used: float, is
     if is_full:
         warning = only(finding, "warning")
         assert warning.found.startswith(f"nearly full ({used * GB / 1e9:.2f} GB used of 8.59 GB")
-        assert warning.advice.startswith("free memory, or raise it where the job is started: docker run")
+        assert warning.advice.startswith("let go of memory, or raise it where the job is started: docker run")
 
 
 def test_swap_is_told_only_where_there_is_some(tree: Tree) -> None:

@@ -70,7 +70,7 @@ def test_only_a_problem_makes_the_exit_code_1(kinds: tuple[Severity, ...], code:
     assert exit_code({"part": Told(kinds)}) == code
 
 
-def test_json_has_everything(tmp_path: object) -> None:
+def test_json_has_everything() -> None:
     told = json.loads(as_json({"part": Told(("note",))}))
     assert told == {
         "part": {
