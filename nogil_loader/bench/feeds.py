@@ -99,7 +99,9 @@ class OurFeed:
     def totals(self) -> Totals:
         """What was done so far, in all epochs."""
         now = self.now()
-        return Totals(self._stages + Counter(now.stages.as_dict()), self._waited + now.consumer_wait)
+        stages = Counter(now.stages.as_dict())
+        stages.update(self._stages)
+        return Totals(stages, self._waited + now.consumer_wait)
 
     def close(self) -> None:
         """End its workers."""
