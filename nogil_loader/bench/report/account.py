@@ -26,7 +26,7 @@ def _failure(setting: Setting) -> str:
     if failure is None:
         return ""
     where = [escape(loader_name(setting)), count(setting.num_workers, "worker")]
-    if setting.prefetch_factor is not None:
+    if setting.prefetch_factor is not None and setting.num_workers:
         where.append(f"prefetch {setting.prefetch_factor}")
     if setting.batch_size is not None:
         where.append(f"batch {setting.batch_size}")

@@ -89,13 +89,13 @@ def draw_bars(
             top += LEADING + 4
         shapes += _write_above(bar, top, unit)
         if is_number(bar.value):
-            middle = top + LEADING + _THICK / 2
+            middle = top + LEADING + 2 + _THICK / 2
             middles.append(middle)
             shapes += _draw_bar(bar, x, middle, reference)
             if reference is not None:
                 shapes.append(_across(x.place(reference), middle, "edge", stroke_width=3))
                 shapes.append(_across(x.place(reference), middle, "ink", **_DASHES))
-            top += _THICK
+            top += _THICK + 2
         top += LEADING + _BELOW
     ticks, labels = label_scale(x, top + LEADING / 2, most=6)
     grid = [_across(x.place(tick), middle, "grid") for middle in middles for tick in ticks]
@@ -133,4 +133,4 @@ def _draw_bar(bar: Bar, x: Scale, middle: float, reference: float | None) -> lis
 
 
 def _across(at: float, middle: float, look: str, **more: float | str) -> str:
-    return line(at, middle - _THICK / 2 - 3, at, middle + _THICK / 2 + 3, look, **more)
+    return line(at, middle - _THICK / 2, at, middle + _THICK / 2 + 3, look, **more)

@@ -66,8 +66,8 @@ def measure_ratio(ours: Setting, other: Setting) -> Ratio | None:
 
 
 def count(number: int, what: str) -> str:
-    """Return ``1 worker``, ``2 workers``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    """Return ``no workers``, ``1 worker``, ``2 workers``."""
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def loader_name(setting: Setting) -> str:
@@ -76,10 +76,10 @@ def loader_name(setting: Setting) -> str:
 
 
 def full_name(setting: Setting, result: Result) -> str:
-    """Return what tells a setting from all others, in words."""
+    """Return what tells a setting from all others, in words; without workers nothing is loaded ahead."""
     parts = [] if setting.loader == OURS else [loader_name(setting)]
     parts.append(count(setting.num_workers, "worker"))
-    if setting.prefetch_factor is not None:
+    if setting.prefetch_factor is not None and setting.num_workers:
         parts.append(f"prefetch {setting.prefetch_factor}")
     if batches_differ(result) and setting.batch_size is not None:
         parts.append(f"batch {setting.batch_size}")
@@ -88,7 +88,9 @@ def full_name(setting: Setting, result: Result) -> str:
 
 def short_name(setting: Setting, result: Result) -> str:
     """Return the name of one of our settings beside a bar: workers, prefetch, and batch size if that was swept."""
-    name = f"{setting.num_workers} {_TIMES} {'?' if setting.prefetch_factor is None else setting.prefetch_factor}"
+    name = str(setting.num_workers)
+    if setting.prefetch_factor is not None and setting.num_workers:
+        name += f" {_TIMES} {setting.prefetch_factor}"
     return f"{name}, {setting.batch_size}" if batches_differ(result) else name
 
 

@@ -70,7 +70,7 @@ def headline(result: Result) -> str:
     if chosen is None:
         return f"None of {count(len(result.settings), 'setting')} was measured to its end."
     setting = count(chosen.num_workers, "worker")
-    if chosen.prefetch_factor is not None:
+    if chosen.prefetch_factor is not None and chosen.num_workers:
         setting += f" and prefetch_factor={chosen.prefetch_factor}"
     verb = "Use" if result.recommended is not None else "The fastest is"
     return f"{verb} {setting}: {rate(chosen.median)}"

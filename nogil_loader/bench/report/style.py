@@ -31,6 +31,7 @@ table{width:100%;border-collapse:collapse;font-size:.875rem;font-variant-numeric
 th,td{padding:5px 10px 5px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}
 thead th{color:var(--muted);font-weight:400;vertical-align:bottom;white-space:normal;overflow-wrap:normal}
 tr>:first-child{text-align:left;position:sticky;left:0;background:var(--card)}
+thead th:first-child{min-width:6rem}
 tbody th{font-weight:400;white-space:normal;max-width:11rem}
 .chosen>*{border-bottom:2px solid var(--accent)}
 .tag{display:block;color:var(--accent);font-weight:600}
@@ -40,6 +41,10 @@ dl{display:grid;grid-template-columns:fit-content(9rem) minmax(0,1fr);gap:4px 12
 dl{margin:12px 0 0;font-size:.875rem}
 dt{color:var(--muted)}
 dd{margin:0;min-width:0}
+@media (max-width:359px){
+main{padding:12px 4px}
+section{padding:10px 8px}
+}
 @media (min-width:760px){
 main{padding:24px}
 h1{font-size:2rem}
@@ -50,9 +55,11 @@ dl{grid-template-columns:repeat(2,fit-content(9rem) minmax(0,1fr))}
 }
 @media (min-width:1180px){.figures{columns:3}}
 @media print{
+body{background:none}
 main{max-width:none;padding:0}
 .figures{columns:2;column-gap:12px}
-section{break-inside:avoid;border-color:#bbb}
+.figures section,tr,li,dd{break-inside:avoid}
+h2{break-after:avoid}
 .scroll{overflow:visible}
 tr>:first-child{position:static}
 table{font-size:.6rem}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nogil_loader.bench.comparison import Comparison, Interval
+from nogil_loader.bench.comparison import CONFIDENCE, Comparison, Interval
 from nogil_loader.bench.report.naming import (
     choose,
     explain_short_names,
@@ -42,14 +42,15 @@ def list_settings(result: Result) -> str:
 
 def list_changes(comparison: Comparison, result: Result) -> str:
     """Return the table of the settings that both results have, and what they have in common."""
-    heads = (explain_short_names(result), "change", "is between", "", "samples/s then", "now")
+    between = f"between ({share(CONFIDENCE)} sure)"
+    heads = (explain_short_names(result), "change", "verdict", between, "samples/s then", "now")
     rows = (
         _cells(
             _name(each.now, result),
             [
                 element("b", change(each.interval.ratio - 1)),
-                _between(each.interval),
                 _judge(each.interval),
+                _between(each.interval),
                 number(each.earlier.median),
                 number(each.now.median),
             ],
@@ -58,8 +59,8 @@ def list_changes(comparison: Comparison, result: Result) -> str:
     )
     overall = comparison.overall
     told = (
-        f"All settings together: {change(overall.ratio - 1)} ({_between(overall)}). "
-        f"{_judge(overall).capitalize()}."
+        f"All settings together: {change(overall.ratio - 1)} ({_between(overall)}), {_judge(overall)}. "
+        "A machine that was slower on one of the two days looks like slower code."
     )
     notes = "".join(
         element("li", element("bdi", escape(clip(note, _NOTE_LIMIT)))) for note in comparison.notes
@@ -71,13 +72,13 @@ def list_changes(comparison: Comparison, result: Result) -> str:
 def _between(interval: Interval) -> str:
     if interval.low is None or interval.high is None:
         return "too few rounds to tell"
-    return f"{change(interval.low - 1)} and {change(interval.high - 1)}"
+    return f"{change(interval.low - 1)} to {change(interval.high - 1)}"
 
 
 def _judge(interval: Interval) -> str:
     if interval.is_slower:
         return "slower"
-    return "faster" if interval.low is not None and interval.low > 1 else "no sure difference"
+    return "faster" if interval.low is not None and interval.low > 1 else "unclear"
 
 
 def _row(setting: Setting, result: Result, chosen: Setting | None) -> str:

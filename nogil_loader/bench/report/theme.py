@@ -14,9 +14,9 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW = range(1, 8)
 #: For what is no work: idle time, and what has no colour of its own.
 GREY, STONE = 0, 8
 
-FILLS = ("#c4cad0", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#868e96")
+FILLS = ("#c4cad0", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#5f6870")
 #: Text that stands on a fill.
-ON_FILLS = ("#14171a", "#ffffff", *("#14171a",) * 7)
+ON_FILLS = ("#14171a", "#ffffff", *("#14171a",) * 6, "#ffffff")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ LIGHT = Theme(
     muted="#565e67",
     grid="#dfe3e7",
     accent="#00639c",
-    lines=("#79828b", "#0072b2", "#b97d00", "#008a64", "#b45c8c", "#2b8fc9", "#c65500", "#8f8500", "#5f6870"),
+    lines=("#79828b", "#0072b2", "#c48200", "#008a64", "#b45c8c", "#2b8fc9", "#b04600", "#8f8500", "#4f575f"),
 )
 DARK = Theme(
     page="#111418",
@@ -56,7 +56,7 @@ DARK = Theme(
     muted="#a3acb5",
     grid="#343a41",
     accent="#6cbcf0",
-    lines=("#8b949d", "#3394d6", "#e69f00", "#1fb98c", "#d991b7", "#7cc6f2", "#f07a2c", "#f0e442", "#a9b1b9"),
+    lines=("#8b949d", "#3394d6", "#e69f00", "#1fb98c", "#d991b7", "#7cc6f2", "#f07a2c", "#f0e442", "#d3d9df"),
 )
 
 
