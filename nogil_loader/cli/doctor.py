@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nogil_loader.cli.arguments import Commands, limit
-from nogil_loader.doctor import PARTS, as_json, as_text, examine, exit_code
+from nogil_loader.doctor import PARTS, Diagnosis, as_json, examine, exit_code, part_as_text, summary
 from nogil_loader.policies import MemoryPolicy
 from nogil_loader.targets import enter_folder, run_users_code
 
@@ -62,9 +62,14 @@ def _prepare(options: argparse.Namespace) -> Callable[[], int]:
         for name in options.imports:
             run_users_code(lambda name=name: importlib.import_module(name), f"importing {name}")  # type: ignore[misc]
         parts = tuple(dict.fromkeys(options.parts)) or PARTS
-        found = examine(parts, memory=options.memory, imported=tuple(options.imports))
         width = min(shutil.get_terminal_size((_WIDEST, 0)).columns, _WIDEST)
-        print(_printable(as_json(found) if options.json else as_text(found, width)))
+
+        def tell(diagnosis: Diagnosis) -> None:
+            if not options.json:
+                print(_printable(part_as_text(diagnosis, width)), end="\n\n", flush=True)
+
+        found = examine(parts, memory=options.memory, imported=tuple(options.imports), tell=tell)
+        print(_printable(as_json(found) if options.json else summary(found)))
         return exit_code(found)
 
     return run

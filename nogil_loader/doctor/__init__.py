@@ -13,7 +13,7 @@ from nogil_loader.doctor.packages import PackagesDiagnosis, examine_packages
 from nogil_loader.doctor.parts import PARTS, examine
 from nogil_loader.doctor.python import PythonDiagnosis, examine_python
 from nogil_loader.doctor.ranks import RanksDiagnosis, examine_ranks
-from nogil_loader.doctor.report import as_json, as_text, exit_code
+from nogil_loader.doctor.report import as_json, as_text, exit_code, part_as_text, summary
 from nogil_loader.doctor.shm import ShmDiagnosis, examine_shm
 from nogil_loader.doctor.system import SystemDiagnosis, examine_system
 from nogil_loader.doctor.threads import ThreadsDiagnosis, examine_threads
@@ -47,4 +47,6 @@ __all__ = [
     "examine_system",
     "examine_threads",
     "exit_code",
+    "part_as_text",
+    "summary",
 ]

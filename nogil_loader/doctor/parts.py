@@ -31,6 +31,7 @@ def examine(
     memory: MemoryPolicy | str | float = "auto",
     imported: tuple[str, ...] = (),
     examiners: Mapping[str, Callable[[], Diagnosis]] | None = None,
+    tell: Callable[[Diagnosis], object] = lambda diagnosis: None,
 ) -> dict[str, Diagnosis]:
     """Look at several of `PARTS`. Whatever a part cannot find out is said to be unknown.
 
@@ -39,6 +40,7 @@ def examine(
         memory: The argument ``memory=`` of the loader that is asked about.
         imported: Modules that were imported to see what they bring.
         examiners: What looks at a part, in the place of this package's own.
+        tell: Called with each part at once: where memory is short, a later one may end the process.
 
     Raises:
         ValueError: ``memory`` is a string that cannot be read, or a limit that is out of range.
@@ -58,7 +60,11 @@ def examine(
         "threads": lambda: examine_threads(imported=imported),
         **(examiners or {}),
     }
-    return {part: _examine(part, look[part]) for part in parts}
+    found = {}
+    for part in parts:
+        found[part] = _examine(part, look[part])
+        tell(found[part])
+    return found
 
 
 def _examine(part: str, look: Callable[[], Diagnosis]) -> Diagnosis:

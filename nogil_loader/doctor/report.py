@@ -13,11 +13,13 @@ _WIDTH = 100
 
 def as_text(diagnoses: Mapping[str, Diagnosis], width: int = _WIDTH) -> str:
     """Return diagnoses for people to read, in lines of about ``width`` characters."""
-    blocks = []
-    for diagnosis in diagnoses.values():
-        findings = [line for finding in diagnosis.findings() for line in finding.lines(width)]
-        blocks.append("\n".join([diagnosis.title, *diagnosis.lines(), *findings]))
-    return "\n\n".join([*blocks, summary(diagnoses)])
+    return "\n\n".join([*(part_as_text(each, width) for each in diagnoses.values()), summary(diagnoses)])
+
+
+def part_as_text(diagnosis: Diagnosis, width: int = _WIDTH) -> str:
+    """Return one diagnosis for people to read."""
+    findings = [line for finding in diagnosis.findings() for line in finding.lines(width)]
+    return "\n".join([diagnosis.title, *diagnosis.lines(), *findings])
 
 
 def as_json(diagnoses: Mapping[str, Diagnosis]) -> str:
