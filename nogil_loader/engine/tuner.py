@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from nogil_loader.engine.climb import climb
 from nogil_loader.engine.trial import Noise, Trial
-from nogil_loader.engine.tuning import Axis, Interval, Setting, TuningEvent
+from nogil_loader.engine.tuning import Axis, Interval, Setting, TuningEvent, capacity_of
 
 #: Shares of its time from which on the consumer waits for data, and below which the loader keeps up.
 WAITS = 0.05
@@ -51,6 +51,7 @@ _INTERVAL = 0.3
 _RESTING_INTERVAL = 1.0
 _BATCHES = 10
 _SLOW = 2.0
+_ROUNDS = 8
 # How many intervals show that the consumer waits, and how many give a rate of which one outlier is no part.
 _EVIDENCE = 4
 _LEVEL = 5
@@ -140,13 +141,15 @@ class Tuner:
     def enough(self, batches: int, seconds: float) -> bool:
         """Whether an interval of so many batches and seconds may end here.
 
-        Workers that began together deliver together, again and again, so an interval has whole rounds of them.
+        Workers that began together deliver together, again and again, so an interval has whole rounds of them, or
+        so many that a part of one hardly counts.
         """
         if self._leftover is not None:
             return batches >= self._leftover
         workers = self.setting.num_workers
         least = _RESTING_INTERVAL if self.settled else _INTERVAL
-        return batches % workers == 0 and seconds >= least and (batches >= _BATCHES or seconds >= _SLOW)
+        rounds = (batches % workers == 0 and batches > 0) or batches >= _ROUNDS * workers
+        return rounds and seconds >= least and (batches >= _BATCHES or seconds >= _SLOW)
 
     def begin_epoch(self) -> None:
         """Note that an epoch begins: in its first interval everything starts up."""
@@ -162,7 +165,9 @@ class Tuner:
             self._purse -= waited
             self.waited_seconds += waited
         transient, self._leftover = self._leftover is not None, None
-        if transient and not interval.memory_tight:
+        larger = capacity_of(self.setting) > capacity_of(self.kept)
+        # What the governor holds back after a step down is what there is too much of.
+        if transient and not (interval.memory_tight and larger):
             return self.setting
         used, self.setting = self.setting, self._course.send(interval)
         if self.setting != used:
@@ -250,11 +255,9 @@ class Tuner:
         if won:
             self.kept = other
         ours, theirs = trial.rates
-        self._tell(
-            before,
-            f"{self._words(other)} load {theirs:,.0f} samples/s, {self._words(kept)} {ours:,.0f} "
-            f"({theirs / ours - 1:+.0%} over {trial.intervals} intervals): {'taken' if won else 'no change'}",
-        )
+        compared = f"{theirs:,.0f} samples/s with {self._words(other)}, {ours:,.0f} with {self._words(kept)}"
+        share = f"{theirs / ours - 1:+.0%} over {trial.intervals} intervals"
+        self._tell(before, f"{compared} ({share}): {'taken' if won else 'no change'}")
         return trial
 
     def _measure(self, setting: Setting) -> _Course[Interval]:
