@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("nogil_loader")
 
 # Seconds between looks at whether an interval may end. Intervals take 0.3 s and more.
-_LOOKS = 0.01
+_PERIOD = 0.01
 
 
 class Autotune:
@@ -30,11 +30,13 @@ class Autotune:
     Args:
         tuner: Who decides.
         most_workers: The most workers that it may decide for.
+        period: Seconds between two looks at least.
     """
 
-    def __init__(self, tuner: Tuner, most_workers: int) -> None:
+    def __init__(self, tuner: Tuner, most_workers: int, period: float = _PERIOD) -> None:
         self._tuner = tuner
         self.most_workers = most_workers
+        self._period = period
         self._told_at = -1.0
         self._run: EpochRun | None = None
         self._look_at = 0.0
@@ -63,7 +65,7 @@ class Autotune:
         now = perf_counter()
         if now < self._look_at or run is not self._run or run.closed:
             return
-        self._look_at = now + _LOOKS
+        self._look_at = now + self._period
         account, seconds = run.ledger.account, now - self._at
         if not self._tuner.enough(account.batches - self._batches, seconds):
             return
