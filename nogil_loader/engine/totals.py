@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field, fields
 from typing import Protocol
 
+from nogil_loader.engine.forks import renew_lock_after_fork
 from nogil_loader.engine.statistics import StageSeconds, Statistics
 
 
@@ -99,6 +100,7 @@ class Life:
         self._lock = threading.Lock()
         self._past = Totals()
         self._epochs: list[Epoch] = []
+        renew_lock_after_fork(self)
 
     def begin(self, epoch: Epoch) -> None:
         """Count an epoch from here on."""

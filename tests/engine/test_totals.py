@@ -13,6 +13,7 @@ import nogil_loader as nl
 from nogil_loader.engine.statistics import StageSeconds, Statistics
 from nogil_loader.engine.totals import Life, Totals
 from tests.loading import Numbers
+from tests.scripts import RunScript
 
 EPOCH = Statistics(
     delivered=10,
@@ -103,3 +104,20 @@ def test_epochs_of_a_loader_add_up_however_they_end(num_workers: int) -> None:
     assert not life._epochs
     assert life.totals.seconds > 0
     assert life.totals == life.totals
+
+
+def test_a_child_of_a_fork_can_ask_although_somebody_was_asking(run_script: RunScript) -> None:
+    result = run_script(
+        """
+        import os
+        from nogil_loader.engine.totals import Life, Totals
+        life = Life()
+        with life._lock:
+            child = os.fork()
+            if not child:
+                assert life.totals == Totals()
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
