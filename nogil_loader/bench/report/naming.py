@@ -25,7 +25,12 @@ def choose(result: Result) -> Setting | None:
     """Return the setting that a report is about: the recommended one, else the fastest; None if all failed."""
     if result.recommended is not None:
         return result.settings[result.recommended]
-    return max(measured(result.settings), key=lambda each: each.median or 0.0, default=None)
+    return find_fastest(result.settings)
+
+
+def find_fastest(settings: Iterable[Setting]) -> Setting | None:
+    """Return the setting with the highest median; None if none has one."""
+    return max(measured(settings), key=_rank, default=None)
 
 
 def best_of_each(peers: Iterable[Setting]) -> list[Setting]:

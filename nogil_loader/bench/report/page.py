@@ -12,6 +12,8 @@ from nogil_loader.bench.report.naming import (
     best_of_each,
     choose,
     count,
+    find_fastest,
+    full_name,
     loader_name,
     measure_ratio,
     measured,
@@ -77,16 +79,20 @@ def headline(result: Result) -> str:
 
 
 def beside_peers(result: Result) -> str:
-    """Return how many times as fast as each peer that is; empty where none was measured."""
-    chosen = choose(result)
-    if chosen is None:
+    """Return how many times as fast as each peer our loader is, each at its best; empty without peers."""
+    ours = find_fastest(result.settings)
+    if ours is None:
         return ""
     told = [
         f"{number(ratio.median)} times as fast as {loader_name(peer)}"
         for peer in best_of_each(measured(result.peers))
-        if (ratio := measure_ratio(chosen, peer)) is not None
+        if (ratio := measure_ratio(ours, peer)) is not None
     ]
-    return f"{_join(told)}." if told else ""
+    if not told:
+        return ""
+    # The recommended setting may be a little slower than the fastest.
+    at_best = "" if ours is choose(result) else f"At its best ({full_name(ours, result)}) "
+    return f"{at_best}{_join(told)}."
 
 
 def _join(words: list[str]) -> str:

@@ -13,6 +13,7 @@ from nogil_loader.bench.report.naming import (
     best_of_each,
     choose,
     count,
+    find_fastest,
     full_name,
     loader_name,
     measure_ratio,
@@ -92,20 +93,18 @@ def draw_throughput(result: Result) -> Figure:
 
 
 def draw_peers(result: Result) -> Figure:
-    """Draw how many times as fast the recommended setting is as each peer's fastest."""
+    """Draw how many times as fast as each peer our loader is, each at its best."""
     title = "Beside other loaders"
-    chosen = choose(result)
+    ours = find_fastest(result.settings)
     if not result.peers:
         return Figure(
             title,
             "The option --compare torch,spdl,grain runs the same dataset through others; none was measured.",
         )
-    if chosen is None:
-        return Figure(
-            title, "None of our own settings was measured to its end, so there is nothing to compare."
-        )
-    bars = [_make_bar(chosen, peer, result) for peer in best_of_each(result.peers)]
-    told = ", ".join(f"{bar.name}: {times(bar.value) if bar.value else bar.note}" for bar in bars)
+    if ours is None:
+        return Figure(title, "No setting of our own was measured to its end, so there is nothing to compare.")
+    bars = [_make_bar(ours, peer, result) for peer in best_of_each(result.peers)]
+    told = ", ".join(f"{bar.name}: {bar.note if bar.value is None else times(bar.value)}" for bar in bars)
     drawing = draw_bars(
         bars,
         label=clip(f"{title}, how many times as fast: {told}", LABEL_LIMIT),
@@ -113,18 +112,17 @@ def draw_peers(result: Result) -> Figure:
         reference=1.0,
         reference_name="as fast as the other",
     )
-    which = "recommended" if result.recommended is not None else "fastest"
     return Figure(
         title,
-        f"How many times as fast the {which} setting ({full_name(chosen, result)}) is as the fastest "
-        "setting of each other loader: the median over the rounds, in which they took turns, and a mark from the "
-        "lowest to the highest. Orange is where the other one is faster.",
+        f"How many times as fast our fastest setting ({full_name(ours, result)}) is as the fastest one of every "
+        "other loader: the median over the rounds, in which they took turns, and a mark from the lowest to the "
+        "highest. Orange is where the other one is faster.",
         drawing,
     )
 
 
-def _make_bar(chosen: Setting, peer: Setting, result: Result) -> Bar:
-    ratio = measure_ratio(chosen, peer)
+def _make_bar(ours: Setting, peer: Setting, result: Result) -> Bar:
+    ratio = measure_ratio(ours, peer)
     name = full_name(peer, result)
     if ratio is None:
         return Bar(name, None, note="failed" if peer.failure else "no ratio")

@@ -119,6 +119,15 @@ def test_the_ratio_to_a_peer_is_the_median_of_the_rounds() -> None:
     assert beside_peers(result([ours], [slower])) == "4.00 times as fast as torch."
 
 
+def test_loaders_are_compared_at_their_best() -> None:
+    made = result(
+        [setting(2, 2), setting(4, 2)], [setting(2, 2, loader="torch"), setting(1, 2, loader="torch")]
+    )
+    sentence = beside_peers(dataclasses.replace(made, recommended=0))
+    assert sentence.startswith("At its best (4 workers, prefetch 2) 1.8")
+    assert sentence.endswith(" times as fast as torch.")
+
+
 def test_all_settings_are_in_the_table_with_median_and_spread() -> None:
     made = fabricated.full()
     table = (
