@@ -21,6 +21,7 @@ from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import SkipRecord, clear_locals
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Recipe
+from nogil_loader.engine.review import Reviewer
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.source import TicketSource, resolve_source
 from nogil_loader.engine.staff import Staff
@@ -186,6 +187,7 @@ class DataLoader(Fixed, Iterable[Any]):
         self._provisions = options.resolve_memory(
             self.memory_policy, self._source, self.collate_fn, self._augment
         )
+        self._reviewer = Reviewer()
         self._lock = threading.Lock()
         self._epochs = Epochs()
         self._skipped: list[SkipRecord] = []
@@ -238,6 +240,7 @@ class DataLoader(Fixed, Iterable[Any]):
             capacity=capacity,
             workers=workers,
             rations=None if provisions is None else provisions.rations(workers=workers, capacity=capacity),
+            reviewer=self._reviewer,
         )
         current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from nogil_loader.engine import listening
 from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded
+from nogil_loader.engine.review import PERIOD, Reviewer
 from nogil_loader.engine.scope import SampleScope, current_scope
 from nogil_loader.engine.statistics import Queue, Statistics
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
@@ -55,6 +56,7 @@ class EpochRun:
         capacity: Tickets that may exist at a time.
         workers: Threads that may wait for tickets.
         rations: Whom threads ask for memory; None if nobody.
+        reviewer: Looks now and then at how it goes; None for nobody.
 
     Attributes:
         workers: Threads that load.
@@ -73,6 +75,7 @@ class EpochRun:
         capacity: int,
         workers: int,
         rations: Rations | None = None,
+        reviewer: Reviewer | None = None,
     ) -> None:
         self.lock = threading.Lock()
         self.rations = rations
@@ -92,6 +95,8 @@ class EpochRun:
         self.autotune: Autotune | None = None
         self.times = Timesheet(epoch, ledger.account)
         self._pace = self.times.pace
+        self.reviewer = reviewer
+        self._review_at = self._pace.began + PERIOD
         self._ledger = ledger
         self._policy = policy
         self._tickets: SimpleQueue[None] = SimpleQueue()
@@ -312,8 +317,15 @@ class EpochRun:
     def wait(self) -> bool:
         """Wait up to ``STEP`` seconds for news; False when the time was up."""
         if not self._pace.since:
-            self._pace.since = perf_counter()
+            now = self._pace.since = perf_counter()
+            if now >= self._review_at:
+                self._review(now)
         return _wait(self._news, STEP)
+
+    def _review(self, now: float) -> None:
+        self._review_at = now + PERIOD
+        if self.reviewer is not None:
+            self.reviewer.review(self.statistics())
 
     @property
     def ledger(self) -> Ledger:
