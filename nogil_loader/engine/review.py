@@ -49,8 +49,8 @@ class Reviewer:
         slowest = max(("fetch", "transform", "collate"), key=lambda name: getattr(stages, name))
         # Logged, not warned of: who turns warnings into errors does not mean this loop to end.
         logger.warning(
-            "%d workers take turns at the GIL: while they load, each of them runs %.0f %% of the time, most of it in "
-            "%s. Fewer workers would do as well. What makes more of them useful is code that releases the GIL: "
+            "%d workers take turns at the GIL: while they load, each of them runs %.0f %% of the time, most of it "
+            "in %s. Fewer workers would do as well. What makes more of them useful is code that releases the GIL: "
             "declared transforms (transform=…), a dataset that reads whole batches (__getitems__), decoders and "
             "numpy on large arrays; or a free-threaded Python",
             *(told.num_workers, 100 * told.cpu.share, slowest),
