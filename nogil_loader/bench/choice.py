@@ -64,10 +64,10 @@ def describe_scaling(settings: Sequence[Setting], chosen: Setting) -> list[str]:
         )
     else:
         notes.append(f"More workers than {one.num_workers} bring nothing.")
-    if best is row[-1] and _rate(best) > _WORTH * _rate(row[-2]):
+    if chosen is row[-1] and _rate(chosen) > _WORTH * _rate(row[-2]):
         notes.append(
             f"The largest number of workers that was tried is the fastest: try more, such as --workers "
-            f"{best.num_workers},{best.num_workers * 2},{best.num_workers * 4}."
+            f"{chosen.num_workers},{chosen.num_workers * 2},{chosen.num_workers * 4}."
         )
     return notes
 

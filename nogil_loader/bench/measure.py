@@ -7,9 +7,11 @@ beginning an epoch then counts as it does in training.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -133,6 +135,11 @@ def peak_bytes() -> int | None:
     """Return the most that this process ever had in memory; None if unknown."""
     import psutil
 
+    with contextlib.suppress(OSError):
+        # Not what getrusage says on Linux: that includes the process that this one was forked from.
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     if sys.platform == "win32":
         return int(psutil.Process().memory_info().peak_wset)
     import resource

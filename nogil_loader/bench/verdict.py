@@ -34,6 +34,7 @@ _WAITS_FOR_MEMORY = 0.10
 _SCALES_BADLY = 0.65
 _ON_CPU = 0.8
 _FULL = 0.9
+_HARDLY = 0.2
 # What more workers have to bring if they do not wait for each other.
 _SCALES = 1.3
 
@@ -111,7 +112,8 @@ def _hand_off(chosen: Setting) -> Verdict | None:
 
 def _gil(row: Sequence[Setting], chosen: Setting, crowd: Setting) -> Verdict | None:
     told = ""
-    stuck = _speedup(row, crowd) < _SCALES
+    # A worker that waits for the GIL is on no CPU meanwhile, and one more does not make it faster.
+    stuck = _speedup(row, crowd) < _SCALES and (_on_cpu(crowd) or 0.0) < _ON_CPU
     for setting in (crowd, chosen):
         if setting.gil is not None and setting.num_workers >= 2 and setting.gil.waiting >= _WAITS_FOR_GIL:
             told = f"{setting.num_workers} workers wait for it for {setting.gil.waiting:.0%} of their time"
@@ -140,8 +142,8 @@ def _gil(row: Sequence[Setting], chosen: Setting, crowd: Setting) -> Verdict | N
 def _waiting(chosen: Setting, cores: int) -> Verdict | None:
     share = _on_cpu(chosen)
     busy = (chosen.cpu_cores or 0.0) + (chosen.other_cores or 0.0)
-    # On a machine without a free core, what is not on one may just as well wait for one.
-    if share is None or share >= _HALF or busy >= _FULL * cores:
+    # On a machine without a free core, what is not on one may just as well wait for one, up to a point.
+    if share is None or share >= (_HARDLY if busy >= _FULL * cores else _HALF):
         return None
     return Verdict(
         "waiting",

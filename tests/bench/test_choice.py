@@ -54,5 +54,6 @@ def test_scaling_is_told_in_sentences() -> None:
         "2 workers are 1.9 times as fast as 1.",
         "The largest number of workers that was tried is the fastest: try more, such as --workers 2,4,8.",
     ]
+    assert len(describe_scaling(row[:3], row[0])) == 1
     assert describe_scaling([row[3], setting_of(8, 10.0)], row[3]) == ["More workers than 4 bring nothing."]
     assert describe_scaling(row[:2], row[1]) == []

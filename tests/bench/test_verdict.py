@@ -77,10 +77,16 @@ def test_sleeping_workers_are_bound_by_waiting() -> None:
 def test_on_a_full_machine_workers_off_the_cpu_need_not_wait_for_anything_else() -> None:
     settings = row_of({1: 100.0, 2: 195.0}, cpu_share=0.4, cpu_cores=1.6, other_cores=2.3)
     assert judged(settings).kind == "cpu"
+    asleep = row_of({1: 100.0, 2: 195.0}, cpu_share=0.02, cpu_cores=0.1, other_cores=3.9)
+    assert judged(asleep).kind == "waiting"
 
 
 def test_the_gil_is_not_to_blame_where_more_workers_are_faster() -> None:
-    assert judged(row_of({1: 100.0, 2: 190.0}, gil=None, gil_wanted=0.9)).kind == "cpu"
+    assert judged(row_of({1: 100.0, 2: 190.0}, gil=None, gil_wanted=0.9, cpu_share=0.7)).kind == "cpu"
+
+
+def test_the_gil_is_not_to_blame_where_workers_are_on_a_cpu() -> None:
+    assert judged(row_of({1: 100.0, 2: 105.0}, gil=None, gil_wanted=0.9)).kind == "bandwidth"
 
 
 def test_busy_workers_that_do_not_scale_are_bound_by_memory_bandwidth() -> None:
