@@ -126,7 +126,7 @@ def _with_governor(memory: Memory, feed: OurFeed) -> Memory:
     now = feed.now().memory
     if now is None:
         return memory
-    shrinks = sum(event.after < event.before for event in now.events)
+    shrinks = sum(event.after < event.before for event in now.events) + now.splits + now.cuts
     return Memory(memory.peak_bytes, memory.limit or now.limit, memory.timeline, shrinks)
 
 

@@ -2,7 +2,8 @@
 
 Each rule looks at evidence of its own, and the first one that holds decides:
 
-* *memory*: the governor loaded less ahead or made batches smaller, or workers waited for memory.
+* *memory*: the governor loaded less ahead or made batches smaller, or workers waited for memory, those of the
+  chosen setting or of the one with the most workers.
 * *hand-off*: workers had nothing to do for most of the time although the consumer does nothing but ask: the limit
   is its thread, which takes the batches over.
 * *gil*: workers waited for the GIL, or held it nearly all the time.
@@ -73,7 +74,7 @@ def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool
     several = [each for each in row if 2 <= each.num_workers <= max(2, cores)]
     crowd = max([*several, chosen], key=lambda each: each.num_workers)
     for verdict in (
-        _memory(chosen),
+        _memory(chosen, row[-1] if row else chosen),
         _hand_off(chosen),
         _gil(row, chosen, crowd) if gil else None,
         _waiting(chosen, cores),
@@ -85,17 +86,23 @@ def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool
     return Verdict("unknown", "What holds it back does not show in what was measured.")
 
 
-def _memory(chosen: Setting) -> Verdict | None:
+def _memory(chosen: Setting, widest: Setting) -> Verdict | None:
+    told = ""
     shrinks = 0 if chosen.memory is None else chosen.memory.shrinks
-    waited = _share(chosen, "memory")
-    if not shrinks and waited < _WAITS_FOR_MEMORY:
+    for setting in (chosen, widest):
+        waited = _share(setting, "memory")
+        if waited >= _WAITS_FOR_MEMORY:
+            workers = f"{setting.num_workers} worker{'s' * (setting.num_workers != 1)}"
+            told = f"{workers} waited for it for {waited:.0%} of their time"
+            break
+    if shrinks:
+        shrank = f"the governor shrank what is in flight {shrinks} time{'s' * (shrinks != 1)}"
+        told = f"{shrank}, and {told}" if told else shrank
+    if not told:
         return None
-    told = [f"the governor shrank what is in flight {shrinks} time{'s' * (shrinks != 1)}"] if shrinks else []
-    if waited >= 0.01:
-        told.append(f"workers waited for memory for {waited:.0%} of their time")
     return Verdict(
         "memory",
-        f"Limited by memory: {' and '.join(told)}; give it more memory, or smaller batches and fewer workers.",
+        f"Limited by memory: {told}; more memory helps, or smaller batches and fewer of them at a time.",
     )
 
 

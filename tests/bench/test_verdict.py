@@ -101,7 +101,14 @@ def test_a_governor_that_shrank_is_named_first() -> None:
     stages = {**IN_FETCH, "memory": 5.0}
     verdict = judged(row_of({1: 100.0, 2: 100.0}, memory=memory, stages=stages))
     assert verdict.kind == "memory"
-    assert "shrank what is in flight 3 times and workers waited for memory for 33%" in verdict.sentence
+    assert "shrank what is in flight 3 times, and 2 workers waited for it for 33% of" in verdict.sentence
+
+
+def test_more_workers_that_wait_for_memory_are_limited_by_it() -> None:
+    waiting = row_of({4: 100.0}, stages={**IN_FETCH, "memory": 10.0})
+    verdict = judged([*row_of({1: 100.0, 2: 100.0}), *waiting], at=0)
+    assert verdict.kind == "memory"
+    assert "Limited by memory: 4 workers waited for it for 50% of their time;" in verdict.sentence
 
 
 def test_workers_that_have_nothing_to_do_are_bound_by_the_hand_over() -> None:
