@@ -57,17 +57,11 @@ class Screen:
     def _apply(self, piece: re.Match[str]) -> None:
         code, number = piece["code"], piece["number"]
         if piece["text"]:
-            line = self._lines[self._row].ljust(self._column)
-            end = self._column + len(piece["text"])
-            self._lines[self._row] = line[: self._column] + piece["text"] + line[end:]
-            assert end <= COLUMNS, f"a line is wrapped: {self._lines[self._row]!r}"
-            self._column = end
+            self._write(piece["text"])
         elif piece["control"] == "\r":
             self._column = 0
         elif piece["control"] == "\n":
-            self._row += 1
-            if self._row == len(self._lines):
-                self._lines.append("")
+            self._move_down()
         elif code == "A":
             self._row = max(0, self._row - int(number or 1))
         elif code == "K":
@@ -78,6 +72,21 @@ class Screen:
             self.is_cursor_hidden = code == "l"
         else:
             assert code in ("m", None), f"unknown sequence: {piece[0]!r}"
+
+    def _write(self, text: str) -> None:
+        while text:
+            if self._column == COLUMNS:  # a full line is left only when there is more to come
+                self._move_down()
+                self._column = 0
+            now, text = text[: COLUMNS - self._column], text[COLUMNS - self._column :]
+            line, end = self._lines[self._row].ljust(self._column), self._column + len(now)
+            self._lines[self._row] = line[: self._column] + now + line[end:]
+            self._column = end
+
+    def _move_down(self) -> None:
+        self._row += 1
+        if self._row == len(self._lines):
+            self._lines.append("")
 
     @property
     def lines(self) -> list[str]:
