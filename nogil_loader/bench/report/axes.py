@@ -25,6 +25,7 @@ class Axis:
         unit: As for `label_ticks`.
         whole: Integers only.
         values: Where to label it, instead of at round values.
+        inset: By how much 0 stands within the frame, where something is drawn on both sides of it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Axis:
     unit: str = ""
     whole: bool = False
     values: tuple[float, ...] = ()
+    inset: float = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def lay_out(across: Axis, up: Axis, top: float) -> Plot:
     left = max(width(label, SIZE) for label in row_labels) + _GAP
     start = top + LEADING + 6
     y = Scale(up.top, start + _HEIGHT, start)
-    x = Scale(across.top, left, WIDTH - _GAP)
+    x = Scale(across.top, left + across.inset, WIDTH - _GAP)
     shapes = [text(0, top + LEADING / 2, up.name, "muted")]
     for value, label in zip(rows, row_labels, strict=True):
         at = y.place(value)

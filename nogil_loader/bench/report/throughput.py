@@ -27,6 +27,8 @@ from nogil_loader.bench.result import Result, Setting
 
 # As many lines as can be told apart on a phone.
 _OUR_COLOURS, _THEIR_COLOURS = (BLUE, ORANGE, GREEN, SKY), (VERMILLION, PURPLE, STONE)
+# Half of a marker and of the lines beside each other at no workers.
+_INSET = 16
 
 
 def draw_throughput(result: Result) -> Figure:
@@ -69,7 +71,7 @@ def draw_throughput(result: Result) -> Figure:
     )
     drawing = draw_lines(
         series,
-        Axis("workers", choose_top(workers), values=tuple(workers)),
+        Axis("workers", choose_top(workers), values=tuple(workers), inset=_INSET),
         Axis("samples/s", choose_top(point.high for point in drawn)),
         label=_tell(title, series),
         guide=guide,
