@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from nogil_loader.bench.decode import decode, encode
 from nogil_loader.bench.failures import failure_of
 from nogil_loader.bench.feeds import Feed, OurFeed, PeerFeed, Plan
 from nogil_loader.bench.measure import Reader, Reading, peak_bytes
-from nogil_loader.bench.observing import Timelines
+from nogil_loader.bench.observing import Timelines, watch_gil
 from nogil_loader.bench.result import OURS, BatchSeconds, Memory, Queue, Setting
 from nogil_loader.bench.subject import Subject, find_subject, parse_place
 from nogil_loader.bench.task import ANSWER, TASK, About, Answer, Refusal, Task
@@ -114,8 +115,12 @@ def _observe(
     task: Task, reader: Reader, feed: Feed, memory: Memory, told: dict[str, Any]
 ) -> tuple[Memory, dict[str, Any]]:
     """Go on for as long again, and look on meanwhile."""
+    read = partial(reader.read, task.seconds, task.num_workers)
     with Timelines(feed) as timelines:
-        reader.read(task.seconds, task.num_workers)
+        if isinstance(feed, OurFeed):
+            told = {**told, "gil": watch_gil(read, workers=task.num_workers)}
+        else:
+            read()
     peak = max([memory.peak_bytes or 0, *(int(nbytes) for _, nbytes in timelines.memory)])
     if isinstance(feed, OurFeed):
         told = {**told, "queue": Queue(feed.typical().queue.capacity, tuple(timelines.ready))}

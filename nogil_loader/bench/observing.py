@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from time import perf_counter
 from types import TracebackType
 
 from nogil_loader.bench.feeds import Feed, OurFeed
 from nogil_loader.bench.measure import used_bytes
+from nogil_loader.bench.result import Gil
 
 # Often enough to see a queue run empty, and at 20 times a second no work to speak of.
 _STEP_SECONDS = 0.05
 # Adding up what several processes share takes the kernel milliseconds.
 _STEP_SECONDS_WITH_CHILDREN = 0.25
+
+
+def watch_gil(read: Callable[[], object], *, workers: int) -> Gil | None:
+    """Return who held the GIL while ``read`` ran, and how long workers waited for it.
+
+    None where the one or the other cannot be seen: a setting in which workers are not known to wait must not look
+    like one in which they do not.
+    """
+    from nogil_loader.observe.gil import gil_meter
+    from nogil_loader.observe.gil.roster import OTHER_THREADS
+
+    with gil_meter() as meter:
+        read()
+    report = meter.report()
+    waiting = report.workers_waiting if workers else 0.0
+    if not report.samples or waiting is None:
+        return None
+    by_stage = {name: share for name, share in report.by_stage.items() if name != OTHER_THREADS}
+    return Gil(report.held, by_stage, waiting, report.accuracy)
 
 
 class Timelines:

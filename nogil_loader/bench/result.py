@@ -90,9 +90,10 @@ class Gil:
 
     Attributes:
         held: Share of the time in which any thread held it, 0 to 1.
-        by_stage: Share of the time in which workers held it, for each stage.
-        waiting: Share of the workers' time in which they waited for it.
-        accuracy: By how much these shares may be off, as an absolute share.
+        by_stage: Share of the time in which workers held it, for each stage, ``"hand-off"`` between two batches;
+            and ``"consumer"`` for the thread that takes them.
+        waiting: Share of the workers' time in which they waited for it; 0 without workers.
+        accuracy: By how much ``held`` may be off, as an absolute share.
     """
 
     held: float
@@ -165,7 +166,7 @@ class Setting:
         gil_wanted: Share of batches at whose end other threads waited for the GIL; None where the loader does not
             tell.
         stages: Worker-seconds by stage; empty where the loader does not tell.
-        gil: Who held the GIL; None if it was not looked at.
+        gil: Who held the GIL; None where that cannot be seen.
         memory: What the process took; None if it failed.
         queue: Batches that were ready; None where the loader does not tell.
         failure: Why there are no numbers; None if all went well.

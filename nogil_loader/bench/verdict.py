@@ -118,32 +118,35 @@ def _hand_off(chosen: Setting) -> Verdict | None:
 
 
 def _gil(row: Sequence[Setting], chosen: Setting, crowd: Setting) -> Verdict | None:
-    told = ""
     # A worker that waits for the GIL is on no CPU meanwhile, and one more does not make it faster.
     stuck = _speedup(row, crowd) < _SCALES and (_on_cpu(crowd) or 0.0) < _ON_CPU
-    for setting in (crowd, chosen):
-        if setting.gil is not None and setting.num_workers >= 2 and setting.gil.waiting >= _WAITS_FOR_GIL:
-            told = f"{setting.num_workers} workers wait for it for {setting.gil.waiting:.0%} of their time"
-        elif setting.gil is not None and setting.gil.held >= _HOLDS_GIL and setting.num_workers < 2:
-            told = f"it is held for {setting.gil.held:.0%} of the time by one thread alone"
-        elif (
-            setting.gil is None
-            and stuck
-            and (setting.gil_wanted or 0.0) >= _HALF
-            and setting.num_workers >= 2
-        ):
-            told = f"others wait for it at the end of {setting.gil_wanted or 0.0:.0%} of the batches"
-        if told:
-            break
+    told = _tell_gil(crowd, stuck=stuck) or _tell_gil(chosen, stuck=stuck)
     if not told:
         return None
-    holders = {} if crowd.gil is None else crowd.gil.by_stage
-    where = max(holders, key=lambda stage: holders[stage], default="")
     return Verdict(
         "gil",
-        f"Bound by the GIL{f' in {where}' if where else ''}: {told}, so more workers do not help; compiled "
-        f"transforms, __getitems__ for whole batches, libraries that release it, or free-threaded Python do.",
+        f"Bound by the GIL{_holder(crowd)}: {told}, so more workers do not help; compiled transforms, "
+        f"__getitems__ for whole batches, libraries that release it, or free-threaded Python do.",
     )
+
+
+def _tell_gil(setting: Setting, *, stuck: bool) -> str:
+    """What says that the GIL is what threads of this setting wait for; empty if nothing does."""
+    gil, wanted, workers = setting.gil, setting.gil_wanted or 0.0, setting.num_workers
+    if gil is not None and workers >= 2 and gil.waiting >= _WAITS_FOR_GIL:
+        return f"{workers} workers wait for it for {gil.waiting:.0%} of their time"
+    if gil is not None and gil.held >= _HOLDS_GIL:
+        return f"it is held for {gil.held:.0%} of the time"
+    if gil is None and stuck and workers >= 2 and wanted >= _HALF:
+        return f"others wait for it at the end of {wanted:.0%} of the batches"
+    return ""
+
+
+def _holder(setting: Setting) -> str:
+    """Which stage holds the GIL most."""
+    holders = {} if setting.gil is None else setting.gil.by_stage
+    where = max(holders, key=lambda stage: holders[stage], default="")
+    return f" in {where}" if where in BUSY else ""
 
 
 def _waiting(chosen: Setting, cores: int) -> Verdict | None:

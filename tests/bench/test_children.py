@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def failure_in(answer: Answer) -> Failure:
 
 @pytest.fixture(scope="module")
 def measured() -> Setting:
-    answer = run("rows", num_workers=2, observe=True)
+    answer = run("rows", num_workers=2, observe=True, seconds=0.1)
     assert answer.about is not None
     assert (answer.about.dataset, answer.about.length) == ("Rows, 100 samples", 100)
     assert answer.setting is not None
@@ -61,11 +62,21 @@ def test_our_loader_tells_what_it_did(measured: Setting) -> None:
 def test_memory_and_queue_are_looked_at_over_time(measured: Setting) -> None:
     assert measured.memory is not None
     assert measured.memory.timeline
-    assert measured.memory.timeline[0][0] < 0.02
     assert all(10_000_000 < used <= (measured.memory.peak_bytes or 0) for _, used in measured.memory.timeline)
     assert measured.queue is not None
     assert measured.queue.capacity == 6
     assert all(0 <= ready <= 6 for _, ready in measured.queue.timeline)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the GIL is watched on Linux only")
+def test_the_gil_is_watched_in_a_pass_of_its_own(measured: Setting) -> None:
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        assert measured.gil is None
+        return
+    assert measured.gil is not None
+    assert 0 <= sum(measured.gil.by_stage.values()) <= measured.gil.held + 1e-6
+    assert measured.gil.held <= 1
+    assert 0 <= measured.gil.waiting <= 1
 
 
 def test_a_sample_that_cannot_be_read_is_named() -> None:

@@ -53,7 +53,14 @@ def test_threads_that_want_the_gil_at_the_end_of_batches_tell_as_well() -> None:
 def test_one_worker_that_never_lets_go_of_the_gil_is_bound_by_it() -> None:
     verdict = judged(row_of({1: 100.0}, gil=Gil(0.98, {"fetch": 0.98}, 0.0, 0.02)))
     assert verdict.kind == "gil"
-    assert "98% of the time by one thread" in verdict.sentence
+    assert "GIL in fetch: it is held for 98% of the time" in verdict.sentence
+
+
+def test_two_workers_that_take_turns_at_the_gil_are_bound_by_it() -> None:
+    one, two = (Gil(0.95, {"consumer": 0.5, "fetch": 0.45}, waiting, 0.02) for waiting in (0.0, 0.1))
+    verdict = judged([*row_of({1: 100.0}, gil=one), *row_of({2: 105.0}, gil=two)], at=0)
+    assert verdict.kind == "gil"
+    assert "GIL: it is held for 95% of the time" in verdict.sentence
 
 
 def test_without_a_gil_nobody_is_bound_by_it() -> None:
