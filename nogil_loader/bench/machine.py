@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nogil_loader.bench.result import Machine
 from nogil_loader.engine.cpus import available_cpus, schedulable_cpus
+from nogil_loader.memory.reading import read_memory
 
 _ALWAYS = ("nogil_loader", "numpy", "numba")
 
@@ -24,7 +25,9 @@ def describe_machine(packages: Iterable[str], *, gil: bool) -> Machine:
     """
     import psutil
 
-    cores = available_cpus()
+    cores, reading = available_cpus(), read_memory()
+    total = int(psutil.virtual_memory().total)
+    limits = [reading.limit] if reading is not None and reading.is_known else []
     try:
         load: float | None = os.getloadavg()[0]
     except (OSError, AttributeError):  # Windows has none
@@ -34,7 +37,7 @@ def describe_machine(packages: Iterable[str], *, gil: bool) -> Machine:
         cpu=_processor(),
         cores=cores,
         quota=float(cores) if cores < schedulable_cpus() else None,
-        memory_bytes=int(psutil.virtual_memory().total),
+        memory_bytes=min([total, *limits]),
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version() + (" free-threaded" if free_threaded else ""),
         gil=gil,

@@ -32,7 +32,7 @@ class Machine:
     Attributes:
         cpu: The processor's name, as the system tells it.
         cores: CPUs that the process may use, by affinity and quota.
-        quota: CPU time per second that a control group allows, in CPUs; None for no limit.
+        quota: CPUs that a control group gives the time of, rounded up; None for no limit.
         memory_bytes: Of the machine, or what a control group allows if that is less.
         system: Operating system and its version.
         python: Version, with ``free-threaded`` behind it for such a build.
@@ -196,6 +196,8 @@ class Setting:
     def __post_init__(self) -> None:
         if (self.failure is None) != bool(self.rates):
             raise ValueError("expected either rates or a failure")
+        if min(self.rates, default=1.0) <= 0:
+            raise ValueError(f"rates: expected numbers above 0, not {min(self.rates)}")
 
     @property
     def median(self) -> float | None:

@@ -116,7 +116,10 @@ def _run(bench: Bench, case: Case, *, observe: bool) -> Answer:
         parent=os.getpid(),
         memory_limit=bench.memory_limit,
     )
-    answer = run_task(task, bench.timeout)
+    try:
+        answer = run_task(task, bench.timeout)
+    except OSError as error:
+        raise TargetError(f"no process could be started: {error}") from error
     if answer.refusal is not None:
         raise TargetError(answer.refusal.message, answer.refusal.trace)
     return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,19 @@ def join(samples: list[Any]) -> Any:
 def loader() -> nl.DataLoader:
     """A loader with arguments of its own."""
     return nl.DataLoader(Rows(), batch_size=10, shuffle=True, collate_fn=join, drop_last=True, num_workers=7)
+
+
+def unpicklable() -> nl.DataLoader:
+    """A loader of which no process could be sent a copy: a local class, a lock, a socket and a lambda."""
+
+    class Local(Rows):
+        lock = threading.Lock()
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.ends = socket.socketpair()
+
+    return nl.DataLoader(Local(), batch_size=5, collate_fn=lambda samples: samples)
 
 
 rows = Rows()

@@ -83,6 +83,13 @@ def test_a_sample_that_cannot_be_read_is_named() -> None:
     assert failure_in(run("Broken")) == Failure("ValueError: no such picture in fetch", "70", "0")
 
 
+def test_f04_nothing_has_to_be_picklable() -> None:
+    setting = run("unpicklable").setting
+    assert setting is not None
+    assert setting.failure is None
+    assert setting.rates[0] > 0
+
+
 def test_a_process_that_crashes_is_told_with_its_signal() -> None:
     failure = failure_in(run("Crashing"))
     assert failure.error.startswith("the process was ended by SIGSEGV")
