@@ -21,8 +21,8 @@ from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import SkipRecord, clear_locals
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Recipe
-from nogil_loader.engine.review import Reviewer
 from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.snapshot import snapshot
 from nogil_loader.engine.source import TicketSource, resolve_source
 from nogil_loader.engine.staff import Staff
 from nogil_loader.engine.statistics import Statistics
@@ -187,7 +187,6 @@ class DataLoader(Fixed, Iterable[Any]):
         self._provisions = options.resolve_memory(
             self.memory_policy, self._source, self.collate_fn, self._augment
         )
-        self._reviewer = Reviewer()
         self._lock = threading.Lock()
         self._epochs = Epochs()
         self._skipped: list[SkipRecord] = []
@@ -237,10 +236,8 @@ class DataLoader(Fixed, Iterable[Any]):
             self.failure_policy,
             seed=self.seed,
             epoch=epoch,
-            capacity=capacity,
-            workers=workers,
+            setting=setting,
             rations=None if provisions is None else provisions.rations(workers=workers, capacity=capacity),
-            reviewer=self._reviewer,
         )
         current = Current(beginning, run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
@@ -351,7 +348,7 @@ class DataLoader(Fixed, Iterable[Any]):
         if current is None:
             return Statistics(num_workers=self.num_workers, prefetch_factor=self.prefetch_factor)
         iterator = None if current.iterator is None else current.iterator()
-        return current.run.statistics() if iterator is None else iterator.statistics()
+        return snapshot(current.run) if iterator is None else iterator.statistics()
 
     def close(self) -> None:
         """End all threads of the loader and close its iterators; bounded in time, idempotent.

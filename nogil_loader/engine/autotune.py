@@ -60,9 +60,8 @@ class Autotune:
         run.autotune = self
         self._begin_interval(run, perf_counter())
 
-    def step(self, run: EpochRun, pool: WorkerPool) -> None:
+    def step(self, run: EpochRun, pool: WorkerPool, now: float) -> None:
         """Look at how it goes, and change the setting if the tuner says so; called by a consumer that waits."""
-        now = perf_counter()
         if now < self._look_at or run is not self._run or run.closed:
             return
         self._look_at = now + self._period

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from nogil_loader.engine.ledger import END
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import current_scope
+from nogil_loader.engine.snapshot import snapshot
 from nogil_loader.engine.statistics import Progress, Statistics
 from nogil_loader.engine.ticket import Emptied, Failed, Ready
 from nogil_loader.engine.tickets import PlannedTickets, StreamTickets
@@ -229,7 +230,7 @@ class LoaderIterator(Iterator[Any]):
 
     def statistics(self) -> Statistics:
         """A snapshot of the epoch."""
-        return self._run.statistics(0 if self._run.closed else self._crew.alive())
+        return snapshot(self._run, 0 if self._run.closed else self._crew.alive())
 
     def close(self) -> None:
         """End the epoch and its threads; bounded in time, idempotent, callable from any thread.

@@ -53,6 +53,13 @@ class Pace:
         self._waits: deque[float] = deque(maxlen=_WAITS)
         self._waited_for: deque[int] = deque(maxlen=_WAITS)
 
+    def begin_wait(self) -> float:
+        """Note that the consumer waits, if it has not begun to, and return the time."""
+        now = perf_counter()
+        if not self.since:
+            self.since = now
+        return now
+
     def end_wait(self) -> None:
         """Note that the batch is there which the consumer has waited for."""
         now, since = perf_counter(), self.since

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from nogil_loader.engine.run import EpochRun
+from nogil_loader.engine.snapshot import snapshot
 from nogil_loader.engine.statistics import Statistics
 
 logger = logging.getLogger("nogil_loader")
 
-#: Seconds of an epoch before it is judged, and between two judgements.
-PERIOD = 5.0
+# Seconds of an epoch before it is judged, and between two judgements.
+_PERIOD = 5.0
 # What a load looks like that the GIL holds up, seen with two to eight workers in pure Python: the consumer waits,
 # threads that load are off the processor half of the time or more, others wait for the GIL at the end of nearly
 # every batch, and all workers together keep one processor busy. Threads that wait for disks keep less than one
@@ -39,6 +41,17 @@ class Reviewer:
 
     def __init__(self) -> None:
         self._told = False
+        self._look_at = 0.0
+
+    def begin(self, now: float) -> None:
+        """Note that an epoch begins."""
+        self._look_at = now + _PERIOD
+
+    def look(self, run: EpochRun, now: float) -> None:
+        """Judge an epoch if it is time to; called by a consumer that waits."""
+        if now >= self._look_at:
+            self._look_at = now + _PERIOD
+            self.review(snapshot(run))
 
     def review(self, told: Statistics) -> None:
         """Judge how an epoch goes."""

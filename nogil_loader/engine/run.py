@@ -24,13 +24,10 @@ from typing import TYPE_CHECKING, Any
 from nogil_loader.engine import listening
 from nogil_loader.engine.ledger import Ledger
 from nogil_loader.engine.outcome import UNWEIGHED, Failure, Loaded
-from nogil_loader.engine.review import PERIOD, Reviewer
 from nogil_loader.engine.scope import SampleScope, current_scope
-from nogil_loader.engine.statistics import Queue, Statistics
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
 from nogil_loader.engine.timesheet import Timesheet
 from nogil_loader.engine.tuning import Setting, capacity_of
-from nogil_loader.memory.pool import pool as buffers
 from nogil_loader.policies import FailurePolicy
 
 if TYPE_CHECKING:
@@ -53,13 +50,12 @@ class EpochRun:
         policy: For deaths that belong to no ticket.
         seed: Of the loader.
         epoch: The epoch's number.
-        capacity: Tickets that may exist at a time.
-        workers: Threads that may wait for tickets.
+        setting: Threads that load, and how many batches may be ahead.
         rations: Whom threads ask for memory; None if nobody.
-        reviewer: Looks now and then at how it goes; None for nobody.
 
     Attributes:
-        workers: Threads that load.
+        setting: As it is now.
+        capacity: Tickets that may exist at a time.
         lock: Around everything that concerns the ledger, or the ledger and the governor.
         autotune: What changes its size; None for nobody.
         times: Who took how long for what.
@@ -72,18 +68,16 @@ class EpochRun:
         *,
         seed: int,
         epoch: int,
-        capacity: int,
-        workers: int,
+        setting: Setting,
         rations: Rations | None = None,
-        reviewer: Reviewer | None = None,
     ) -> None:
         self.lock = threading.Lock()
         self.rations = rations
         self.seed = seed
         self.epoch = epoch
-        self.capacity = capacity
-        self.workers = workers
-        self._most_workers = workers
+        self.setting = setting
+        self.capacity = capacity_of(setting)
+        self._most_workers = setting.num_workers
         self.pid = os.getpid()
         # Workers, rebuilt ones too, run in copies of what the consumer had set when the epoch began.
         self.context = copy_context()
@@ -95,8 +89,6 @@ class EpochRun:
         self.autotune: Autotune | None = None
         self.times = Timesheet(epoch, ledger.account)
         self._pace = self.times.pace
-        self.reviewer = reviewer
-        self._review_at = self._pace.began + PERIOD
         self._ledger = ledger
         self._policy = policy
         self._tickets: SimpleQueue[None] = SimpleQueue()
@@ -282,12 +274,11 @@ class EpochRun:
 
     def resize(self, setting: Setting) -> None:
         """Let so many workers load from here on, and so many batches wait for the consumer."""
-        capacity = capacity_of(setting)
         with self.lock:
-            self.workers, self.capacity = setting.num_workers, capacity
+            self.setting, self.capacity = setting, capacity_of(setting)
             self._most_workers = max(self._most_workers, setting.num_workers)
             if self.rations is not None:
-                self.rations.resize(setting.num_workers, capacity)
+                self.rations.resize(setting.num_workers, self.capacity)
 
     # The consumer's side
 
@@ -316,16 +307,7 @@ class EpochRun:
 
     def wait(self) -> bool:
         """Wait up to ``STEP`` seconds for news; False when the time was up."""
-        if not self._pace.since:
-            now = self._pace.since = perf_counter()
-            if now >= self._review_at:
-                self._review(now)
         return _wait(self._news, STEP)
-
-    def _review(self, now: float) -> None:
-        self._review_at = now + PERIOD
-        if self.reviewer is not None:
-            self.reviewer.review(self.statistics())
 
     @property
     def ledger(self) -> Ledger:
@@ -340,29 +322,6 @@ class EpochRun:
                 return True
             scope = owner.outer if isinstance(owner, EpochRun) else None
         return False
-
-    def statistics(self, workers_alive: int = 0) -> Statistics:
-        """A snapshot of the epoch."""
-        done = self._ledger.account.progress
-        planned, loading, ready = self._ledger.count()
-        return Statistics(
-            epoch=self.epoch,
-            planned=self._ledger.account.planned,
-            delivered=done.delivered,
-            skipped=done.skipped,
-            batches=done.batches,
-            rebuilds=self.rebuilds,
-            abandoned=self.abandoned,
-            workers_alive=workers_alive,
-            memory=None if self.rations is None else self.rations.statistics(),
-            num_workers=self.workers,
-            prefetch_factor=self.capacity // self.workers - 1 if self.workers else 0,
-            queue=Queue(self.capacity, planned, loading, ready),
-            buffers_made=buffers.made,
-            buffers_reused=buffers.reused,
-            tuning=() if self.autotune is None else self.autotune.events,
-            **self.times.report(done),
-        )
 
     def close(self) -> None:
         """End the run and drop what was not delivered; safe from any thread, signal handler or finaliser."""

@@ -12,6 +12,7 @@ from nogil_loader.engine.inline import InlineCrew
 from nogil_loader.engine.pool import WorkerPool
 from nogil_loader.engine.reader import Reading
 from nogil_loader.engine.recipe import Recipe
+from nogil_loader.engine.review import Reviewer
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.threaded import ThreadCrew
 
@@ -39,6 +40,7 @@ class Staff:
     timeout: float
     persistent: bool
     autotune: Autotune | None = None
+    _reviewer: Reviewer = field(default_factory=Reviewer, init=False, repr=False)
     _spare: WorkerPool | None = field(default=None, init=False, repr=False)
     _inline: list[Any] = field(default_factory=list, init=False, repr=False)
 
@@ -50,7 +52,14 @@ class Staff:
         """
         if self.num_workers == 0:
             return InlineCrew(self._inline_dataset, self.recipe, run, reading)
-        return ThreadCrew(self._take_pool(run.workers), run, reading, self.timeout, self.autotune)
+        return ThreadCrew(
+            self._take_pool(run.setting.num_workers),
+            run,
+            reading,
+            self.timeout,
+            reviewer=self._reviewer,
+            autotune=self.autotune,
+        )
 
     def keep(self, crew: InlineCrew | ThreadCrew) -> bool:
         """Keep the threads of a completed epoch for the next one; False when they are not wanted."""

@@ -7,6 +7,7 @@ import time
 from nogil_loader.engine.autotune import Autotune
 from nogil_loader.engine.pool import WorkerPool
 from nogil_loader.engine.reader import Reader, Reading
+from nogil_loader.engine.review import Reviewer
 from nogil_loader.engine.run import EpochRun
 
 
@@ -18,6 +19,7 @@ class ThreadCrew:
         run: The epoch.
         reading: Where the tickets of an iterable come from; gets a thread of its own.
         timeout: Seconds without progress after which the reader counts as stuck; 0 for never.
+        reviewer: Looks now and then at how it goes.
         autotune: Changes the number of workers and of batches ahead; None for nobody.
     """
 
@@ -27,14 +29,19 @@ class ThreadCrew:
         run: EpochRun,
         reading: Reading | None,
         timeout: float,
+        *,
+        reviewer: Reviewer,
         autotune: Autotune | None = None,
     ) -> None:
         self.pool = pool
         self._run = run
+        self._pace = run.times.pace
+        self._reviewer = reviewer
         self._autotune = autotune
         self._source = None if reading is None else reading.source
         try:
             pool.serve(run)
+            reviewer.begin(self._pace.began)
             if autotune is not None:
                 autotune.begin(run)
             self._reader = None if reading is None else Reader(reading, timeout)
@@ -46,8 +53,10 @@ class ThreadCrew:
 
     def wait(self) -> None:
         """Wait a bounded time for news, and look after everybody if there are none."""
+        now = self._pace.begin_wait()
+        self._reviewer.look(self._run, now)
         if self._autotune is not None:
-            self._autotune.step(self._run, self.pool)
+            self._autotune.step(self._run, self.pool, now)
         if not self._run.wait():
             self._run.nudge()
             self.pool.check(self._run)

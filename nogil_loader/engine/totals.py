@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from nogil_loader.engine.forks import renew_lock_after_fork
 from nogil_loader.engine.statistics import StageSeconds, Statistics
@@ -84,25 +85,30 @@ class Epoch(Protocol):
     """An epoch, under way or over.
 
     Attributes:
-        closed: Whether it is over; what it tells does not change any more then.
+        closed: Whether it is over; what is known of it does not change any more then.
     """
 
     closed: bool
 
-    def statistics(self) -> Statistics:
-        """A snapshot."""
+
+E = TypeVar("E", bound=Epoch)
 
 
-class Life:
-    """Adds up the epochs of one loader, of which several may be under way."""
+class Life(Generic[E]):
+    """Adds up the epochs of one loader, of which several may be under way.
 
-    def __init__(self) -> None:
+    Args:
+        read: Tells what is known of an epoch.
+    """
+
+    def __init__(self, read: Callable[[E], Statistics]) -> None:
+        self._read = read
         self._lock = threading.Lock()
         self._past = Totals()
-        self._epochs: list[Epoch] = []
+        self._epochs: list[E] = []
         renew_lock_after_fork(self)
 
-    def begin(self, epoch: Epoch) -> None:
+    def begin(self, epoch: E) -> None:
         """Count an epoch from here on."""
         with self._lock:
             self._settle()
@@ -113,11 +119,14 @@ class Life:
         """The sums up to now."""
         with self._lock:
             self._settle()
-            return sum((Totals.of(epoch.statistics()) for epoch in self._epochs), self._past)
+            return sum(map(self._sum, self._epochs), self._past)
 
     def _settle(self) -> None:
         """Keep the numbers of epochs that are over, and nothing else of them."""
         for epoch in self._epochs[:]:
             if epoch.closed:
-                self._past += Totals.of(epoch.statistics())
+                self._past += self._sum(epoch)
                 self._epochs.remove(epoch)
+
+    def _sum(self, epoch: E) -> Totals:
+        return Totals.of(self._read(epoch))

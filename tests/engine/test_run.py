@@ -17,10 +17,13 @@ from nogil_loader.engine.ledger import END, Ledger
 from nogil_loader.engine.outcome import Failure, Loaded
 from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.scope import SampleScope, current_scope
+from nogil_loader.engine.snapshot import snapshot
 from nogil_loader.engine.ticket import Emptied, Failed, Lease, Ready, Ticket, Verdict
+from nogil_loader.engine.tuning import Setting
 from nogil_loader.policies import FailurePolicy
 
 PATIENCE = 20.0
+SETTING = Setting(num_workers=2, prefetch_factor=2)
 BAD = Failure(0, ValueError("bad"))
 
 
@@ -28,8 +31,7 @@ def make(
     *,
     tickets: int = 0,
     rebuild: int = 0,
-    capacity: int = 6,
-    workers: int = 2,
+    setting: Setting = SETTING,
     in_order: bool = True,
     size: int = 2,
 ) -> EpochRun:
@@ -39,8 +41,7 @@ def make(
         policy,
         seed=5,
         epoch=3,
-        capacity=capacity,
-        workers=workers,
+        setting=setting,
     )
     for number in range(tickets):
         run.plan(ticket(number, size))
@@ -101,12 +102,12 @@ def test_a_ticket_is_leased_in_order_and_delivered_in_order() -> None:
     assert run.finish(leases[2], Loaded("two"))
     assert isinstance(take(run), Ready)
     assert take(run) is END
-    done = run.statistics(2)
+    done = snapshot(run, 2)
     assert (done.epoch, done.planned, done.delivered, done.batches, done.workers_alive) == (3, 6, 6, 3, 2)
 
 
 def test_room_is_what_capacity_leaves_and_a_delivery_makes_some() -> None:
-    run = make(tickets=2, capacity=2)
+    run = make(tickets=2, setting=Setting(1, 1))
     assert not run.has_room
     run.finish(leased(run), Loaded("batch"))
     assert not run.has_room
@@ -119,7 +120,7 @@ def test_a_failure_is_tried_again_as_often_as_the_policy_says_and_counted() -> N
     assert run.fail(leased(run), BAD) is Verdict.REBUILD
     assert run.fail(leased(run), BAD) is Verdict.REBUILD
     assert run.fail(leased(run), BAD) is Verdict.FATAL
-    assert run.rebuilds == run.statistics().rebuilds == 2
+    assert run.rebuilds == snapshot(run).rebuilds == 2
     item = take(run)
     assert isinstance(item, Failed)
     assert item.failure is BAD
@@ -265,7 +266,7 @@ def test_the_reader_is_woken_by_a_delivery() -> None:
 
 
 def test_close_wakes_everybody_and_turns_everything_away() -> None:
-    run = make(tickets=2, workers=3, capacity=2)
+    run = make(tickets=2, setting=Setting(1, 1))
     lease = leased(run)
     assert run.wait_for_ticket()
     assert run.wait_for_ticket()
@@ -319,7 +320,7 @@ def test_close_takes_no_lock_so_that_a_finaliser_may_call_it_anywhere() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
 def test_close_in_a_signal_handler_does_not_deadlock_with_the_code_it_interrupts() -> None:
-    run = make(capacity=10**9)
+    run = make(setting=Setting(1, 10**9))
     closed = []
 
     def handle(number: int, frame: Any) -> None:
@@ -349,7 +350,7 @@ def test_close_in_a_signal_handler_does_not_deadlock_with_the_code_it_interrupts
 
 
 def test_closing_costs_as_much_as_there_are_workers_however_deep_the_prefetching() -> None:
-    run = make(capacity=10**12, workers=2)
+    run = make(setting=Setting(2, 10**12))
     run.close()
     rings = 0
     while not run._tickets.empty():
@@ -391,7 +392,7 @@ def test_a_run_knows_whether_code_that_asks_is_loading_for_it() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_g1_many_workers_that_fail_now_and_then_deliver_each_ticket_once(seed: int, in_order: bool) -> None:
     total, workers = 300, 5
-    run = make(rebuild=10**6, capacity=workers * 3, workers=workers, in_order=in_order, size=1)
+    run = make(rebuild=10**6, setting=Setting(workers, 2), in_order=in_order, size=1)
 
     def work() -> None:
         dice = random.Random(seed + threading.get_ident())

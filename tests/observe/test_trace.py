@@ -88,7 +88,7 @@ def test_parts_of_a_batch_lie_within_it_and_name_their_sample(tmp_path: Path) ->
 
 def test_failures_and_rebuilds_are_in_it(tmp_path: Path) -> None:
     data = Samples(20, Trap(raises(ValueError("torn")), {7}, times=1))
-    events = load(tmp_path / "run.json", nl.DataLoader(data, 4, num_workers=2, on_failure="rebuild"))
+    events = load(tmp_path / "run.json", nl.DataLoader(data, 4, num_workers=1, on_failure="rebuild"))
     (failure,) = (event for event in events if event["name"] == "failure")
     assert failure["args"]["error"] == "ValueError: torn"
     assert (failure["args"]["batch"], failure["args"]["then"]) == (1, "REBUILD")
