@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +28,7 @@ from nogil_loader.engine.source import TicketSource, resolve_source
 from nogil_loader.engine.staff import Staff
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.engine.threaded import ThreadCrew
+from nogil_loader.engine.totals import Life, Totals
 from nogil_loader.engine.tuning import Setting, capacity_of
 from nogil_loader.errors import DeadWorkerError, LoaderError, copy_without_traceback
 from nogil_loader.fixed import Fixed
@@ -189,6 +191,7 @@ class DataLoader(Fixed, Iterable[Any]):
         )
         self._lock = threading.Lock()
         self._epochs = Epochs()
+        self._life = Life(snapshot)
         self._skipped: list[SkipRecord] = []
         self._death: DeadWorkerError | None = None
         self._iterators: weakref.WeakSet[LoaderIterator] = weakref.WeakSet()
@@ -240,6 +243,7 @@ class DataLoader(Fixed, Iterable[Any]):
             rations=None if provisions is None else provisions.rations(workers=workers, capacity=capacity),
         )
         current = Current(beginning, run)
+        self._life.begin(run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
         if isinstance(self.collate_fn, DefaultCollate):
             self.collate_fn.warm_up()  # here, so that no worker and no timeout waits for a compiler
@@ -349,6 +353,24 @@ class DataLoader(Fixed, Iterable[Any]):
             return Statistics(num_workers=self.num_workers, prefetch_factor=self.prefetch_factor)
         iterator = None if current.iterator is None else current.iterator()
         return snapshot(current.run) if iterator is None else iterator.statistics()
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all epochs that were begun, which never fall."""
+        return self._life.totals
+
+    def progress(self, description: str | None = None, **options: Any) -> Iterable[Any]:
+        """Return the loader behind a progress bar; the same as `nogil_loader.progress`.
+
+        Args:
+            description: What stands before the bar; None for the epoch's number.
+            options: See there.
+        """
+        # By name, since what looks at loaders stands above them.
+        shown: Iterable[Any] = import_module("nogil_loader.observe.progress").progress(
+            self, description, **options
+        )
+        return shown
 
     def close(self) -> None:
         """End all threads of the loader and close its iterators; bounded in time, idempotent.

@@ -218,6 +218,7 @@ class WorkerPool:
                 return
             fresh = self.workers[worker.id] = Worker(worker.id, self)
             fresh.serve(run)
+        listening.tell("rebuild", worker=worker.id)
         try:
             fresh.start()
         except RuntimeError as error:
@@ -225,7 +226,6 @@ class WorkerPool:
             run.fail_outside_ticket(Failure(worker.id, error, during="start-up"), final=True)
             return
         logger.info("worker %d is rebuilt", worker.id)
-        listening.tell("rebuild", worker=worker.id)
         self._dismiss_if_late(fresh)
 
     def _dismiss_if_late(self, fresh: Worker) -> None:
