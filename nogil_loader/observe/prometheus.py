@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from nogil_loader.engine.totals import Totals
 from nogil_loader.errors import describe
 from nogil_loader.loader import DataLoader
 from nogil_loader.observe.metrics import METRICS, Metric
@@ -42,8 +41,7 @@ class Exported:
 
     def read(self, loader: DataLoader) -> dict[str, dict[str, float]]:
         """Return values by metric and by the second label, "" where there is none."""
-        now = loader.statistics()
-        sums = loader.totals if hasattr(loader, "totals") else Totals.of(now)
+        now, sums = loader.statistics(), loader.totals
         values: dict[str, dict[str, float]] = {}
         for metric in METRICS:
             value = metric.read(now, sums)

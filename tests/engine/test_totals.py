@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nogil_loader as nl
+from nogil_loader.engine.snapshot import snapshot
 from nogil_loader.engine.statistics import StageSeconds, Statistics
 from nogil_loader.engine.totals import Life, Totals
 from tests.loading import Numbers
@@ -28,6 +29,10 @@ EPOCH = Statistics(
 )
 
 
+def life_of_told() -> Life[Any]:
+    return Life(lambda epoch: epoch.now)
+
+
 class Told:
     """An epoch that tells what it was told to tell."""
 
@@ -35,12 +40,9 @@ class Told:
         self.closed = False
         self.now = Statistics()
 
-    def statistics(self) -> Statistics:
-        return self.now
-
 
 def test_before_the_first_epoch_all_sums_are_zero() -> None:
-    assert Life().totals == Totals()
+    assert life_of_told().totals == Totals()
     assert all(not getattr(Totals(), field.name) for field in fields(Totals) if field.name != "stages")
 
 
@@ -59,7 +61,7 @@ def test_an_epoch_counts_with_every_number() -> None:
 @given(st.data())
 def test_what_epochs_did_is_in_the_sums_at_any_time(data: st.DataObject) -> None:
     """Epochs begin, go on, overlap and end in any order, and sums are asked for now and then."""
-    life, live, delivered, begun = Life(), [], 0, 0
+    life, live, delivered, begun = life_of_told(), [], 0, 0
     for _ in range(data.draw(st.integers(0, 30))):
         step = data.draw(st.sampled_from(["begin", "deliver", "end", "look"]))
         if step == "begin":
@@ -81,7 +83,7 @@ def test_what_epochs_did_is_in_the_sums_at_any_time(data: st.DataObject) -> None
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_epochs_of_a_loader_add_up_however_they_end(num_workers: int) -> None:
-    life = Life()
+    life = Life(snapshot)
     with nl.DataLoader(Numbers(12), 2, num_workers=num_workers) as loader:
 
         def begin() -> nl.LoaderIterator:
@@ -111,7 +113,7 @@ def test_a_child_of_a_fork_can_ask_although_somebody_was_asking(run_script: RunS
         """
         import os
         from nogil_loader.engine.totals import Life, Totals
-        life = Life()
+        life = Life(lambda epoch: epoch)
         with life._lock:
             child = os.fork()
             if not child:

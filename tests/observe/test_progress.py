@@ -75,6 +75,14 @@ def test_a_bar_on_a_terminal_hands_on_every_batch_and_counts_to_the_end(
     assert seen.is_at_line_start
 
 
+def test_a_loader_makes_its_own_bar(screen: Terminal, backend: str) -> None:
+    with nl.DataLoader(Numbers(60), 8, num_workers=2) as loader:
+        assert samples_of(loader.progress("train", backend=backend, file=screen.stream)) == list(range(60))
+    (line,) = screen.close().lines
+    assert line.startswith("train")
+    assert "60/60" in line
+
+
 def test_without_a_name_a_bar_tells_the_epoch(screen: Terminal, backend: str) -> None:
     with nl.DataLoader(Numbers(4), num_workers=0) as loader:
         loader.set_epoch(7)

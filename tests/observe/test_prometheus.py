@@ -23,8 +23,6 @@ parser = pytest.importorskip("prometheus_client.parser")
 
 from nogil_loader.observe.prometheus import export  # noqa: E402 - only where there is something to test
 
-HAS_TOTALS = pytest.mark.skipif(not hasattr(nl.DataLoader, "totals"), reason="the loader keeps no totals")
-
 
 @pytest.fixture
 def registry() -> Any:
@@ -141,7 +139,6 @@ def test_what_is_not_known_is_left_out(registry: Any) -> None:
 # Counters
 
 
-@HAS_TOTALS
 def test_counters_go_on_from_epoch_to_epoch(registry: Any, loader: nl.DataLoader) -> None:
     """Epochs that begin and end between two scrapes are in it, and so are those left early."""
     export(loader, registry=registry)

@@ -71,8 +71,9 @@ class Eye:
         last = self._count(iterator)
         now = monotonic()
         if afresh or now >= self._due:
-            self._due = now + _STATISTICS_PERIOD
             statistics = iterator.statistics()
+            # Sooner in the beginning, when there is hardly anything to tell yet.
+            self._due = now + min(_STATISTICS_PERIOD, statistics.seconds)
             last = replace(
                 last,
                 seconds=statistics.seconds,
