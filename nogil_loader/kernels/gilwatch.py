@@ -195,7 +195,7 @@ def _waits(text: Any, count: int, call: int, low: int, high: int) -> bool:
     at = 0
     number = 0
     while at < count and 48 <= text[at] <= 57:
-        number = number * 10 + (text[at] - 48)
+        number = number * 10 + int(text[at]) - 48
         at += 1
     if at == 0 or number != call:
         return False

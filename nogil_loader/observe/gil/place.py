@@ -24,10 +24,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from nogil_loader.errors import describe_exception
+
 #: Bytes from the beginning of the struct to its end: four words, and two condition variables with their mutexes,
 #: of 48 bytes each at most with glibc and musl on 64 bits.
 STRUCT_BYTES: Final = 4 * 8 + 4 * 48
 
+_MEMORY = "/proc/self/mem"
 # Several times the size of ``_PyRuntime``, which is 0.2 to 0.5 MB in Python 3.11 to 3.13.
 _MOST_BYTES = 1 << 22
 # A thread that has nothing to do but to look at three words has done it long before.
@@ -68,14 +71,16 @@ def find_gil() -> int:
         with _Memory() as memory:
             return _search(memory)
     except (OSError, AttributeError, ValueError, RuntimeError) as failure:
-        raise Unavailable(f"the interpreter's memory cannot be read ({failure!r})") from failure
+        raise Unavailable(
+            f"the interpreter's memory cannot be read ({describe_exception(failure)})"
+        ) from failure
 
 
 class _Memory:
     """This process's memory as a file, read with the GIL held, or without it."""
 
     def __init__(self) -> None:
-        self._file = os.open("/proc/self/mem", os.O_RDONLY)
+        self._file = os.open(_MEMORY, os.O_RDONLY)
         self._with_gil = _declared(ctypes.PyDLL(None).pread)
         self._without_gil = _declared(ctypes.CDLL(None).pread)
         self._thread_state = ctypes.pythonapi[

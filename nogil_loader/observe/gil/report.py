@@ -86,7 +86,7 @@ class GilReport:
         stage, share = next(iter(self.by_stage.items()), ("", 0.0))
         told = "The workers wait for the GIL most of the time, so more of them will load nothing faster."
         if stage in (CONSUMER, OTHER_THREADS):
-            told += f" It is held by the {'thread that takes the batches' if stage == CONSUMER else stage}"
+            told += f" It is held by {'the thread that takes the batches' if stage == CONSUMER else stage}"
             told += f" for {_percent(share)} of the time: look there first."
         elif stage:
             told += f" Most of the time it is held {'by' if stage in self.by_thread else 'in'} {stage}."

@@ -133,7 +133,7 @@ class Roster:
         if os.getpid() != self._pid:
             return 0
         with self._lock:
-            if len(self._stages) == STAGES - 1:
+            if len(self._stages) >= STAGES - 1:
                 stage = OTHER_STAGES
             return self._stages.setdefault(stage, len(self._stages))
 

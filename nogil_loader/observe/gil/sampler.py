@@ -16,6 +16,7 @@ import struct
 import threading
 from collections.abc import Callable
 
+from nogil_loader.errors import describe_exception
 from nogil_loader.kernels.compiler.toolchain import is_disabled, load_numba
 from nogil_loader.kernels.gilboard import STOP, GilBoard
 from nogil_loader.observe.gil.place import Unavailable
@@ -48,7 +49,7 @@ def load_watch() -> Callable[..., None]:
     try:
         return compile_watch()
     except Exception as failure:
-        raise Unavailable(f"its kernel cannot be compiled here ({failure!r})") from failure
+        raise Unavailable(f"its kernel cannot be compiled here ({describe_exception(failure)})") from failure
 
 
 class Sampler:

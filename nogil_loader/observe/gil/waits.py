@@ -14,6 +14,7 @@ import os
 import threading
 from dataclasses import dataclass
 
+from nogil_loader.errors import describe_exception
 from nogil_loader.observe.gil.place import STRUCT_BYTES, Unavailable
 
 # A thread needs some 50 µs to wake up and find the GIL taken, and asks for it after the switch interval, 5 ms.
@@ -64,7 +65,9 @@ def find_sign(gil: int) -> Sign:
             if (sign := _look_at_one_that_waits(gil)) is not None:
                 return sign
     except (OSError, RuntimeError, AttributeError) as failure:
-        raise Unavailable(f"the system does not tell what threads wait for ({failure!r})") from failure
+        raise Unavailable(
+            f"the system does not tell what threads wait for ({describe_exception(failure)})"
+        ) from failure
     raise Unavailable("the system does not tell that a thread waits for the GIL")
 
 
