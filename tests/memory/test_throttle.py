@@ -147,3 +147,24 @@ def test_a_refusal_halves_once_a_second_and_the_calm_begins_anew() -> None:
     for second in range(3):
         ticks.throttle.observe_nothing(12.9 + second)
     assert ticks.throttle.is_full
+
+
+def test_another_number_of_workers_leaves_a_full_throttle_full_and_tells_nothing() -> None:
+    ticks = Ticks()
+    ticks.tick(0.2)
+    for workers, capacity in ((16, 64), (2, 6), (1, 2)):
+        ticks.throttle.resize(workers, capacity)
+        assert ticks.throttle.is_full
+        assert ticks.throttle.in_flight == capacity
+        assert ticks.tick(0.2) == []
+
+
+def test_what_was_taken_away_for_want_of_memory_is_not_given_back_by_a_resize() -> None:
+    ticks = Ticks()
+    ticks.tick(0.5)
+    ticks.tick(0.95)
+    assert ticks.throttle.in_flight == 16
+    ticks.throttle.resize(16, 64)
+    assert ticks.throttle.in_flight == 16
+    ticks.throttle.resize(2, 6)
+    assert ticks.throttle.in_flight == 6

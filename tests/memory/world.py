@@ -54,6 +54,7 @@ class Setting:
         arrays: In how many parts the consumer lets go of a batch.
         entangled: Share of the samples that are only ready when all before them are, as in user code where
             workers wait for each other.
+        resizing: How often the number of workers and of batches ahead changes, as a share of all leases.
     """
 
     sizes: Sequence[int]
@@ -81,6 +82,7 @@ class Setting:
     in_order: bool = True
     arrays: int = 1
     entangled: float = 0.0
+    resizing: float = 0.0
 
     @property
     def capacity(self) -> int:
@@ -136,6 +138,7 @@ class World:
         self._blocked = 0
         self._allowed = (0, 0)
         self._frontier = 0
+        self.capacity = setting.capacity
         self._reading: tuple[MemoryReading | None, float] = (None, 0.0)
         self._actors: list[tuple[float, Actor]] = [(self.now, self._consume())]
         work = self._work if setting.revocable else self._collate_what_was_read
@@ -178,7 +181,7 @@ class World:
         self._allow()
 
     def _allow(self) -> None:
-        self._allowed = (self.governor.allowance(self.now), self.setting.capacity)
+        self._allowed = (self.governor.allowance(self.now), self.capacity)
 
     def _read(self) -> MemoryReading:
         used = self.used
@@ -268,9 +271,11 @@ class World:
 
     def _lease(self) -> tuple[int, int] | None:
         setting = self.setting
+        if self.dice.random() < setting.resizing:
+            self._resize()
         while (
             self._frontier < len(setting.sizes)
-            and len(self.planned) + len(self.loading) + len(self.ready) < setting.capacity
+            and len(self.planned) + len(self.loading) + len(self.ready) < self.capacity
         ):
             count = min(setting.batch, len(setting.sizes) - self._frontier)
             heapq.heappush(self.planned, (self._frontier, count))
@@ -280,6 +285,13 @@ class World:
         start, count = heapq.heappop(self.planned)
         self.loading[start] = (count, 0)
         return start, count
+
+    def _resize(self) -> None:
+        """Let other numbers of workers and of batches ahead hold from here on, as tuning does."""
+        workers = self.dice.randint(1, self.setting.workers)
+        self.capacity = workers * (1 + self.dice.randint(1, 4))
+        self.governor.resize(workers, self.capacity)
+        self._allow()
 
     def _plan_again(self, start: int, *counts: int) -> None:
         del self.loading[start]

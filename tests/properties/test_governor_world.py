@@ -104,6 +104,7 @@ def worlds(
         failing=0.0 if honest else draw(st.sampled_from([0.0, 0.0, 0.02])),
         refusing=0.0 if honest else draw(st.sampled_from([0.0, 0.0, 0.02])),
         entangled=0.0 if honest or roomy else draw(st.sampled_from([0.0, 0.0, 0.1])),
+        resizing=draw(st.sampled_from([0.0, 0.0, 0.2])),
         free=draw(st.booleans()),
         collated=collated,
         ranks=ranks,
