@@ -182,7 +182,8 @@ def test_g1_a_failing_sample_is_delivered_once_or_recorded_whatever_is_read(
     if case["kind"] == "stream":
         policy, error = "rebuild", ValueError  # what an iterable gives is not left out
     if error is MemoryError:
-        bad = set(sorted(bad)[:MEMORY_RETRIES])  # a batch that may not be divided is tried as often, then given up
+        # A batch that may not be divided is tried as often, then given up.
+        bad = set(sorted(bad)[:MEMORY_RETRIES])
     expected = undisturbed(case)
     machine = Scripted(script)
     failures: dict[int, int] = {}
