@@ -114,16 +114,17 @@ def _told_by_us(feed: OurFeed, before: Any, reading: Reading, task: Task) -> dic
 def _observe(
     task: Task, reader: Reader, feed: Feed, memory: Memory, told: dict[str, Any]
 ) -> tuple[Memory, dict[str, Any]]:
-    """Go on for as long again, and look on meanwhile."""
+    """Go on for as long again, and look on meanwhile; then once more for the GIL.
+
+    The two are apart, since watching the GIL takes a compiler, whose memory is not the loader's.
+    """
     read = partial(reader.read, task.seconds, task.num_workers)
     with Timelines(feed) as timelines:
-        if isinstance(feed, OurFeed):
-            told = {**told, "gil": watch_gil(read, workers=task.num_workers)}
-        else:
-            read()
-    peak = max([memory.peak_bytes or 0, *(int(nbytes) for _, nbytes in timelines.memory)])
+        read()
+    peak = max([peak_bytes() or 0, *(int(nbytes) for _, nbytes in timelines.memory)])
     if isinstance(feed, OurFeed):
-        told = {**told, "queue": Queue(feed.typical().queue.capacity, tuple(timelines.ready))}
+        queue = Queue(feed.typical().queue.capacity, tuple(timelines.ready))
+        told = {**told, "queue": queue, "gil": watch_gil(read, workers=task.num_workers)}
     return Memory(peak or None, memory.limit, tuple(timelines.memory)), told
 
 

@@ -51,8 +51,14 @@ def by_workers(settings: Sequence[Setting], like: Setting) -> list[Setting]:
     return sorted(same, key=lambda each: each.num_workers)
 
 
-def describe_scaling(settings: Sequence[Setting], chosen: Setting) -> list[str]:
-    """Say what more workers bring, in sentences."""
+def describe_scaling(settings: Sequence[Setting], chosen: Setting, *, more: bool) -> list[str]:
+    """Say what more workers bring, in sentences.
+
+    Args:
+        settings: All of ours.
+        chosen: The one to use.
+        more: Whether even more workers than were tried may be faster.
+    """
     row = [each for each in by_workers(settings, chosen) if each.num_workers]
     if len(row) < 2:
         return []
@@ -64,7 +70,7 @@ def describe_scaling(settings: Sequence[Setting], chosen: Setting) -> list[str]:
         )
     else:
         notes.append(f"More workers than {one.num_workers} bring nothing.")
-    if chosen is row[-1] and _rate(chosen) > _WORTH * _rate(row[-2]):
+    if more and chosen is row[-1] and _rate(chosen) > _WORTH * _rate(row[-2]):
         notes.append(
             f"The largest number of workers that was tried is the fastest: try more, such as --workers "
             f"{chosen.num_workers},{chosen.num_workers * 2},{chosen.num_workers * 4}."

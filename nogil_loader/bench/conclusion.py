@@ -42,8 +42,15 @@ def conclude(
         sentence, notes, code = f"No setting could be measured: {failure.error if failure else ''}", [], ""
     else:
         chosen = ours[recommended]
-        sentence = judge(ours, chosen, cores=machine.cores, gil=about.gil).sentence
-        notes = [*describe_scaling(ours, chosen), *describe_peers(ours, peers), *_doubts(bench, epochs, ours)]
+        verdict = judge(ours, chosen, cores=machine.cores, gil=about.gil)
+        sentence = verdict.sentence
+        # Workers that wait do not need a core of their own.
+        more = verdict.kind == "waiting" or chosen.num_workers < machine.cores
+        notes = [
+            *describe_scaling(ours, chosen, more=more),
+            *describe_peers(ours, peers),
+            *_doubts(bench, epochs, ours),
+        ]
         notes.append(f"Recommended is {RULE}.")
         code = _code(chosen, about)
     if missing:

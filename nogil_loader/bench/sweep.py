@@ -2,7 +2,7 @@
 
 The first child warms up: kernels are compiled into the cache on disk, and what is read of the dataset comes into
 the system's cache. It has the most workers, and its time counts for nothing. Then every round measures each
-setting once, in an order that turns. In the first round each child looks on for a while after it has measured.
+setting once, in an order that turns. In the first round each child goes on after it has measured, and looks on.
 """
 
 from __future__ import annotations

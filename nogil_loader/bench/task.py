@@ -21,7 +21,7 @@ class Task:
         prefetch_factor: Of the loader.
         batch_size: Of the loader; None for the target's own.
         seconds: How long to measure, at least.
-        observe: Whether to look on for as long again: at memory, the queue and the GIL.
+        observe: Whether to go on afterwards and look at memory, the queue and the GIL.
         seed: Of the order.
         parent: The process that waits for the answer; without it there is no use in going on.
         memory_limit: Bytes of the control group that the child is in; None for none.

@@ -49,11 +49,14 @@ def test_settings_that_differ_in_workers_alone_are_set_side_by_side() -> None:
 
 def test_scaling_is_told_in_sentences() -> None:
     row = [setting_of(workers, rate) for workers, rate in [(0, 90.0), (1, 100.0), (2, 190.0), (4, 200.0)]]
-    assert describe_scaling(row, row[2]) == ["4 workers are 2 times as fast as 1."]
-    assert describe_scaling(row[:3], row[2]) == [
-        "2 workers are 1.9 times as fast as 1.",
+    first = "2 workers are 1.9 times as fast as 1."
+    assert describe_scaling(row, row[2], more=True) == ["4 workers are 2 times as fast as 1."]
+    assert describe_scaling(row[:3], row[2], more=True) == [
+        first,
         "The largest number of workers that was tried is the fastest: try more, such as --workers 2,4,8.",
     ]
-    assert len(describe_scaling(row[:3], row[0])) == 1
-    assert describe_scaling([row[3], setting_of(8, 10.0)], row[3]) == ["More workers than 4 bring nothing."]
-    assert describe_scaling(row[:2], row[1]) == []
+    assert describe_scaling(row[:3], row[2], more=False) == [first]
+    assert describe_scaling(row[:3], row[0], more=True) == [first]
+    eight = setting_of(8, 10.0)
+    assert describe_scaling([row[3], eight], row[3], more=True) == ["More workers than 4 bring nothing."]
+    assert describe_scaling(row[:2], row[1], more=True) == []
