@@ -38,6 +38,7 @@ from nogil_loader.resilient import resilient
 
 if TYPE_CHECKING:
     from nogil_loader import observe, transforms
+    from nogil_loader.observe.gil import gil_meter
     from nogil_loader.observe.progress import progress
     from nogil_loader.observe.trace import trace
     from nogil_loader.transforms import kernel, pixelwise
@@ -69,6 +70,7 @@ __all__ = [
     "catch_panics",
     "default_collate",
     "get_worker_info",
+    "gil_meter",
     "kernel",
     "observe",
     "pack_collate",
@@ -85,6 +87,7 @@ __all__ = [
 # Some sixty transforms take as long to import as all the rest, and few programs watch their loaders: only those
 # that do wait for these.
 _LATE = {
+    "gil_meter": "nogil_loader.observe.gil",
     "kernel": "nogil_loader.transforms",
     "observe": "nogil_loader.observe",
     "pixelwise": "nogil_loader.transforms",
