@@ -14,7 +14,8 @@ _MOST_NOISE = 0.10
 #: The rule of `recommend`, for people.
 RULE = (
     "the fewest workers, then the least loaded ahead, whose median is within the noise of the best: not below its "
-    f"slowest repeat, where that is {_LEAST_NOISE:.0%} to {_MOST_NOISE:.0%} below its median"
+    f"slowest repeat, where that is {_LEAST_NOISE:.0%} to {_MOST_NOISE:.0%} below its median. No workers at all, which "
+    "load nothing while the training computes, come last"
 )
 # Another worker that brings less than this is within what a sweep can tell.
 _WORTH = 1.10
@@ -32,7 +33,7 @@ def recommend(settings: Sequence[Setting]) -> int | None:
     slowest = min(best.rates)
     bar = min(max(slowest, _rate(best) * (1 - _MOST_NOISE)), _rate(best) * (1 - _LEAST_NOISE))
     enough = [each for each in measured if _rate(each) >= bar and each.batch_size == best.batch_size]
-    chosen = min(enough, key=lambda each: (each.num_workers, each.prefetch_factor or 0))
+    chosen = min(enough, key=lambda each: (not each.num_workers, each.num_workers, each.prefetch_factor or 0))
     return next(at for at, setting in enumerate(settings) if setting is chosen)
 
 
@@ -63,13 +64,11 @@ def describe_scaling(settings: Sequence[Setting], chosen: Setting, *, more: bool
     if len(row) < 2:
         return []
     one, best = row[0], max(row, key=_rate)
-    notes = []
-    if best is not one:
-        notes.append(
-            f"{best.num_workers} workers are {_rate(best) / _rate(one):.2g} times as fast as {one.num_workers}."
-        )
+    gain = _rate(best) / _rate(one)
+    if gain > _WORTH:
+        notes = [f"{best.num_workers} workers are {gain:.2g} times as fast as {one.num_workers}."]
     else:
-        notes.append(f"More workers than {one.num_workers} bring nothing.")
+        notes = [f"More workers than {one.num_workers} are hardly faster."]
     if more and chosen is row[-1] and _rate(chosen) > _WORTH * _rate(row[-2]):
         notes.append(
             f"The largest number of workers that was tried is the fastest: try more, such as --workers "

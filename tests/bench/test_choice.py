@@ -22,6 +22,11 @@ def test_a_wide_spread_lets_fewer_workers_do_but_does_not_give_more_than_a_tenth
     assert recommend([setting_of(2, 175.0), best]) == 1
 
 
+def test_no_workers_are_for_where_all_others_are_slower() -> None:
+    assert recommend([setting_of(0, 100.0), setting_of(1, 98.0), setting_of(2, 101.0)]) == 1
+    assert recommend([setting_of(0, 100.0), setting_of(1, 60.0)]) == 0
+
+
 def test_of_equals_the_one_that_loads_less_ahead_is_taken() -> None:
     settings = [setting_of(2, 100.0, prefetch_factor=4), setting_of(2, 100.0, prefetch_factor=2)]
     assert recommend(settings) == 1
@@ -58,5 +63,5 @@ def test_scaling_is_told_in_sentences() -> None:
     assert describe_scaling(row[:3], row[2], more=False) == [first]
     assert describe_scaling(row[:3], row[0], more=True) == [first]
     eight = setting_of(8, 10.0)
-    assert describe_scaling([row[3], eight], row[3], more=True) == ["More workers than 4 bring nothing."]
+    assert describe_scaling([row[3], eight], row[3], more=True) == ["More workers than 4 are hardly faster."]
     assert describe_scaling(row[:2], row[1], more=True) == []
