@@ -14,8 +14,8 @@ _MOST_NOISE = 0.10
 #: The rule of `recommend`, for people.
 RULE = (
     "the fewest workers, then the least loaded ahead, whose median is within the noise of the best: not below its "
-    f"slowest repeat, where that is {_LEAST_NOISE:.0%} to {_MOST_NOISE:.0%} below its median. No workers at all, which "
-    "load nothing while the training computes, come last"
+    f"slowest repeat, where that is {_LEAST_NOISE:.0%} to {_MOST_NOISE:.0%} below its median. No workers at all, "
+    "which load nothing while the training computes, come last"
 )
 # Another worker that brings less than this is within what a sweep can tell.
 _WORTH = 1.10

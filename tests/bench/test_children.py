@@ -113,6 +113,16 @@ def test_a_process_ends_with_the_one_that_waits_for_it() -> None:
 
 
 @pytest.mark.skipif(cgroup.why_not() is not None, reason=f"no memory group: {cgroup.why_not()}")
+def test_a_limit_of_memory_is_what_the_loader_finds() -> None:
+    setting = run("rows", memory_limit=400_000_000).setting
+    assert setting is not None
+    assert setting.failure is None
+    assert setting.memory is not None
+    assert setting.memory.limit == 400_000_000
+    assert 10_000_000 < (setting.memory.peak_bytes or 0) < 400_000_000
+
+
+@pytest.mark.skipif(cgroup.why_not() is not None, reason=f"no memory group: {cgroup.why_not()}")
 def test_too_little_memory_is_a_failure_and_not_the_end() -> None:
     failure = failure_in(run("Fat", memory_limit=300_000_000))
     assert "memory" in failure.error.lower()
