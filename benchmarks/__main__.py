@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -15,7 +16,7 @@ from types import ModuleType
 
 import benchmarks
 from benchmarks.harness import Row
-from benchmarks.report import describe_environment, render_page, render_rows
+from benchmarks.report import describe_environment, draw_group, render_page, render_rows
 
 _PREFIX = "bench_"
 
@@ -63,8 +64,24 @@ def main() -> int:
         everything = {"environment": environment, "rows": [row for _, rows in results for row in rows]}
         options.json.write_text(json.dumps(everything, indent=1) + "\n")
     if options.markdown and not failed:
-        options.markdown.write_text(render_page(results, environment))
+        figures = draw_figures(results, options.markdown)
+        options.markdown.write_text(render_page(results, environment, figures))
     return 1 if failed else 0
+
+
+def draw_figures(results: list[tuple[ModuleType, list[Row]]], page: Path) -> dict[str, str]:
+    """Write a figure for each group that has one, into a folder beside the page, and return where they are."""
+    figures = {}
+    folder = page.with_suffix("")
+    for module, rows in results:
+        title = inspect.cleandoc(module.__doc__ or "").partition("\n")[0].rstrip(".")
+        drawing = draw_group(title, rows)
+        if drawing is not None:
+            folder.mkdir(exist_ok=True)
+            file = folder / f"{module.__name__.rpartition('.')[2].removeprefix(_PREFIX)}.svg"
+            file.write_text(drawing)
+            figures[module.__name__] = f"{folder.name}/{file.name}"
+    return figures
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ import importlib.metadata
 import inspect
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from benchmarks.harness import Row
+from nogil_loader.bench.report import Bar, bar_chart
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _NOTHING = "\N{EN DASH}"
@@ -124,8 +125,30 @@ def _describe_place(environment: dict[str, Any], versions: str) -> str:
     )
 
 
-def render_page(results: Sequence[tuple[ModuleType, list[Row]]], environment: dict[str, Any]) -> str:
-    """Return the page of the documentation; each group explains itself with its module's docstring."""
+def draw_group(title: str, rows: Sequence[Row]) -> str | None:
+    """Return an SVG of how many times better than its peers a group is, None if it has no peers."""
+    bars = [
+        Bar(row["against"], row["ratio"], group=row["name"])
+        for row in rows
+        if row["ratio"] is not None and row.get("against", "limit") != "limit"
+    ]
+    if not bars:
+        return None
+    return bar_chart(
+        bars, label=f"{title}: how many times as good as others", reference_name="as good as the other"
+    )
+
+
+def render_page(
+    results: Sequence[tuple[ModuleType, list[Row]]], environment: dict[str, Any], figures: Mapping[str, str]
+) -> str:
+    """Return the page of the documentation; each group explains itself with its module's docstring.
+
+    Args:
+        results: The groups.
+        environment: Where they were measured.
+        figures: Where the figures of groups are, as seen from the page, by the names of modules.
+    """
     versions = ", ".join(
         f"{name} {version or 'not installed'}" for name, version in environment["packages"].items()
     )
@@ -137,7 +160,9 @@ def render_page(results: Sequence[tuple[ModuleType, list[Row]]], environment: di
     ]
     for module, rows in results:
         title, _, text = inspect.cleandoc(module.__doc__ or "").partition("\n")
-        parts += [f"## {title.rstrip('.')}", text.strip(), render_rows(rows)]
+        figure = figures.get(module.__name__)
+        parts += [f"## {title.rstrip('.')}", text.strip(), f"![{title}]({figure})" if figure else ""]
+        parts += [render_rows(rows)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
