@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from nogil_loader.cli import bench, demo, doctor, preview, warmup
+from nogil_loader.cli import bench, check, demo, doctor, preview, warmup
 from nogil_loader.targets import TargetError
 
 # In the order in which the help shows them.
-_COMMANDS = (bench, demo, doctor, preview, warmup)
+_COMMANDS = (bench, check, demo, doctor, preview, warmup)
 # A shell's exit code for a process that ended by Ctrl-C: 128 + SIGINT.
 _INTERRUPTED = 130
 
