@@ -16,6 +16,7 @@ from nogil_loader.collate import DefaultCollate
 from nogil_loader.data.protocols import check_dataset
 from nogil_loader.engine.epochs import Beginning, Current, Epochs
 from nogil_loader.engine.forks import renew_lock_after_fork
+from nogil_loader.engine.free_threading import warn_of_reenabled_gil
 from nogil_loader.engine.inline import InlineCrew
 from nogil_loader.engine.iterator import CLOSE_SECONDS, LoaderIterator
 from nogil_loader.engine.ledger import Ledger
@@ -221,6 +222,7 @@ class DataLoader(Fixed, Iterable[Any]):
             raise
 
     def _start(self, beginning: Beginning) -> LoaderIterator:
+        warn_of_reenabled_gil()
         epoch, received = beginning.epoch, beginning.received
         tickets = self._source.open(beginning)
         ledger = Ledger(
