@@ -17,7 +17,7 @@ from typing import Any
 
 from nogil_loader.bench.decode import decode, encode
 from nogil_loader.bench.failures import failure_of
-from nogil_loader.bench.feeds import Feed, OurFeed, PeerFeed, Plan
+from nogil_loader.bench.feeds import Feed, OurFeed, PeerFeed, Plan, Totals
 from nogil_loader.bench.measure import Reader, Reading, peak_bytes
 from nogil_loader.bench.observing import Timelines, watch_gil
 from nogil_loader.bench.result import OURS, BatchSeconds, Memory, Queue, Setting
@@ -85,7 +85,7 @@ def _measure(task: Task, subject: Subject, feed: Feed) -> tuple[Setting, int]:
     reader.fill(task.num_workers * (task.prefetch_factor + 1) + 1, task.seconds)
     before = feed.totals() if isinstance(feed, OurFeed) else None
     reading = reader.read(task.seconds, task.num_workers)
-    told = _told_by_us(feed, before, reading, task) if isinstance(feed, OurFeed) and before else {}
+    told = _told_by_us(feed, before, reading) if isinstance(feed, OurFeed) and before else {}
     memory = Memory(peak_bytes(), task.memory_limit)
     if task.observe:
         memory, told = _observe(task, reader, feed, memory, told)
@@ -98,7 +98,7 @@ def _measure(task: Task, subject: Subject, feed: Feed) -> tuple[Setting, int]:
     return setting, reading.epochs
 
 
-def _told_by_us(feed: OurFeed, before: Any, reading: Reading, task: Task) -> dict[str, Any]:
+def _told_by_us(feed: OurFeed, before: Totals, reading: Reading) -> dict[str, Any]:
     """What our loader tells of the time that was measured."""
     added, typical = feed.totals().since(before), feed.typical()
     times, cpu = typical.batch_seconds, typical.cpu

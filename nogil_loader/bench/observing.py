@@ -15,6 +15,8 @@ from nogil_loader.bench.result import Gil
 _STEP_SECONDS = 0.05
 # Adding up what several processes share takes the kernel milliseconds.
 _STEP_SECONDS_WITH_CHILDREN = 0.25
+# A look takes milliseconds; whoever has to wait for longer has no use for it any more.
+_LAST_LOOK_SECONDS = 5.0
 
 
 def watch_gil(read: Callable[[], object], *, workers: int) -> Gil | None:
@@ -73,4 +75,4 @@ class Timelines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._thread.join()
+        self._thread.join(_LAST_LOOK_SECONDS)

@@ -71,8 +71,8 @@ def run_bench(bench: Bench, progress: Callable[[Step], object] = lambda step: No
         progress: Called before each measurement, and at the end.
 
     Raises:
-        TargetError: There is no such target, the user's code fails before a dataset is there, peers are missing,
-            or no control group can be made. Has the user's traceback where that is to blame.
+        TargetError: There is no such target, the user's code fails before a dataset is there, peers are missing
+            or have no such setting, or no control group can be made. Has the user's traceback where that is to blame.
         KeyboardInterrupt: Ctrl-C; the child that ran is ended.
     """
     peers, missing = _choose(bench)
@@ -80,6 +80,9 @@ def run_bench(bench: Bench, progress: Callable[[Step], object] = lambda step: No
         _check_group(bench.memory_limit)
     least = {name: PEERS[name].least_workers for name in peers}
     cases = cases_of((OURS, *peers), bench.workers or (), bench.prefetch, bench.batch_sizes, least)
+    for name in peers:
+        if not any(case.loader == name for case in cases):
+            raise TargetError(f"{name} loads with workers only; give it some, such as --workers 0,1")
     rounds = rounds_of(cases, bench.repeats)
     total = 1 + sum(map(len, rounds))
 

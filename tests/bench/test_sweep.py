@@ -80,6 +80,14 @@ def test_peers_that_are_not_there_are_named_with_the_command_before_anything_run
             run_bench(Bench(place_of("rows"), compare=compare))
 
 
+def test_a_peer_without_any_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = peers.Peer("json", "json", 1, peers.PEERS["torch"].open)
+    for module in (peers, sweep):
+        monkeypatch.setattr(module, "PEERS", {"there": there})
+    with pytest.raises(TargetError, match="there loads with workers only"):
+        run_bench(Bench(place_of("rows"), workers=(0,), compare=["there"]))
+
+
 def test_an_iterable_is_not_compared_with_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     there = peers.Peer("json", "json", 0, peers.PEERS["torch"].open)
     for module in (peers, sweep):
