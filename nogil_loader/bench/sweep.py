@@ -72,7 +72,8 @@ def run_bench(bench: Bench, progress: Callable[[Step], object] = lambda step: No
 
     Raises:
         TargetError: There is no such target, the user's code fails before a dataset is there, peers are missing
-            or have no such setting, or no control group can be made. Has the user's traceback where that is to blame.
+            or have no such setting, or no control group can be made. Has the user's traceback where their code is
+            to blame.
         KeyboardInterrupt: Ctrl-C; the child that ran is ended.
     """
     peers, missing = _choose(bench)
