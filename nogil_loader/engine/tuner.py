@@ -43,6 +43,9 @@ PURSE_INTERVALS = 40
 #: with each search that changes nothing.
 FIRST_REST = 120.0
 LAST_REST = 1920.0
+#: Intervals in a row without tight memory after which a search that it ended begins anew. They double, too.
+CALM = 8
+LAST_CALM = 1024
 #: The largest ``prefetch_factor`` to try. Beyond it a single slow batch is hidden by more workers at less memory.
 MOST_PREFETCH = 16
 # An interval takes so many seconds (at rest, where nothing is urgent, more) and so many batches, but of a slow
@@ -73,6 +76,10 @@ _Course = Generator[Setting, Interval, _T]
 
 class _GivenUp(Exception):
     """The search ends with what is in use."""
+
+
+class _MemoryTight(Exception):
+    """Whatever is tried ends, until there is memory again."""
 
 
 class Tuner:
@@ -125,6 +132,7 @@ class Tuner:
         self._home: dict[Axis, int] = {"num_workers": start, "prefetch_factor": prefetch}
         self._rest_seconds = FIRST_REST / 2
         self._shift = SHIFT
+        self._calm = CALM
         self._fewer_first = True
         # Batches that were on their way when the setting changed or the epoch began; None once they are through.
         self._leftover: int | None = start
@@ -184,7 +192,12 @@ class Tuner:
             before = self.kept
             try:
                 yield from self._search()
+                self._calm = CALM
                 outcome = "nothing else that was tried loads faster"
+            except _MemoryTight:
+                self._tell(self._value, f"memory is tight; stays with {self._words(self.kept)}")
+                yield from self._wait_for_calm()
+                continue
             except _GivenUp as given_up:
                 outcome = str(given_up)
             busy = self._latest.cpu_share
@@ -219,6 +232,14 @@ class Tuner:
             self._value, f"the consumer waits for data {waits:.0%} of its time: trying what loads faster"
         )
 
+    def _wait_for_calm(self) -> _Course[None]:
+        """Wait until memory has not been tight for a while, longer each time."""
+        calm = 0
+        while calm < self._calm:
+            interval = yield self.kept
+            calm = 0 if interval.memory_tight else calm + 1
+        self._calm = min(2 * self._calm, LAST_CALM)
+
     def _search(self) -> _Course[None]:
         """Look for the best value on each axis, beginning with the other direction than the last time."""
         self._fewer_first = not self._fewer_first
@@ -236,7 +257,8 @@ class Tuner:
         """Compare what is in use with another value of the axis, and use that if it is faster by so much.
 
         Raises:
-            _GivenUp: The loader keeps up, memory is tight, or too much was spent.
+            _GivenUp: The loader keeps up, or enough was spent.
+            _MemoryTight: The governor holds the loader back.
         """
         kept, other = self.kept, replace(self.kept, **{self._axis: value})
         if self.setting != kept or self._latest.memory_tight:
@@ -264,7 +286,7 @@ class Tuner:
         for _ in range(_PAUSES):
             interval = yield setting
             if interval.memory_tight:
-                raise _GivenUp("memory is tight")
+                raise _MemoryTight
             if self._purse < 0 and setting != self.kept:
                 raise _GivenUp("enough was tried for now")
             if interval.wait_share >= KEEPS_UP or interval.rate >= _PAUSE_RATE * self._latest.rate:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nogil_loader.engine.tuner import FIRST_REST, PURSE_INTERVALS, PURSE_SECONDS, SHARE, Tuner
+from nogil_loader.engine.tuner import CALM, FIRST_REST, PURSE_INTERVALS, PURSE_SECONDS, SHARE, Tuner
 from nogil_loader.engine.tuning import Interval, Setting, most_workers
 from tests.engine.tuning_world import (
     Load,
@@ -181,7 +181,12 @@ def test_a_trial_of_more_workers_ends_at_once_when_memory_becomes_tight() -> Non
         tuner.observe(Interval(0.5, 100, 0.9))
     assert tuner.setting == Setting(4, 2)
     assert tuner.observe(Interval(0.1, 20, 0.9, memory_tight=True)) == Setting(2, 2)
-    assert "memory is tight" in tuner.events[-1].reason
+    assert tuner.events[-1].reason == "memory is tight; stays with 2 workers"
+    intervals = 0
+    while tuner.setting == tuner.kept:
+        tuner.observe(Interval(0.5, 100, 0.9, memory_tight=intervals == 5))
+        intervals += 1
+    assert intervals > 5 + CALM, "tried again when memory has been there for a while"
 
 
 def test_while_memory_is_tight_the_consumers_waiting_is_no_cause() -> None:
