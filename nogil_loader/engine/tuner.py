@@ -10,8 +10,7 @@ which setting to use in the next one.
   that are about as fast the one nearest to the core count is taken, and the present one among those below it.
 * What is tried next follows from what was found (`climb`).
 * Then it settles. It looks again when the rate shifts by `SHIFT`, and otherwise after rests that double.
-* Trying costs little: with settings that are only tried the consumer waits for at most the seconds in a purse,
-  which is full once, and `SHARE` of all time.
+* Trying costs little: while settings are only tried, the consumer waits for no longer than a `Purse` allows.
 * While memory is tight nothing is tried, and a trial ends at once.
 """
 
@@ -26,6 +25,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from nogil_loader.engine.climb import climb
+from nogil_loader.engine.purse import Purse
 from nogil_loader.engine.trial import Noise, Trial
 from nogil_loader.engine.tuning import Axis, Interval, Setting, TuningEvent, capacity_of
 
@@ -34,11 +34,6 @@ WAITS = 0.05
 KEEPS_UP = 0.02
 #: Change of the rate's logarithm that starts another search: a quarter more or a fifth less.
 SHIFT = math.log(1.25)
-#: Share of all time for which the consumer may wait because something is tried, beyond the purse.
-SHARE = 0.03
-#: What is in the purse: seconds, or intervals if those take longer.
-PURSE_SECONDS = 30.0
-PURSE_INTERVALS = 40
 #: Seconds until the next search while nothing shifts, after one that changed something, and the most. They double
 #: with each search that changes nothing.
 FIRST_REST = 120.0
@@ -102,7 +97,7 @@ class Tuner:
         setting: What is in use, be it for a trial.
         kept: What was found best so far.
         seconds: How long has been observed.
-        waited_seconds: How much of it the consumer waited while a setting was only tried: all that this can cost.
+        purse: What trying has cost, and may cost still.
         settled: Whether nothing is being looked for.
     """
 
@@ -119,7 +114,6 @@ class Tuner:
     ) -> None:
         self.kept = self.setting = Setting(start, prefetch)
         self.seconds = 0.0
-        self.waited_seconds = 0.0
         self.settled = False
         self._ranges: dict[Axis, tuple[int, int]] = {}
         if tunes_workers:
@@ -128,7 +122,7 @@ class Tuner:
             self._ranges["prefetch_factor"] = (prefetch, max(prefetch, most_prefetch))
         self._events: deque[TuningEvent] = deque(maxlen=_EVENTS)
         self._noise = Noise()
-        self._purse = self._purse_size = PURSE_SECONDS
+        self.purse = Purse()
         self._home: dict[Axis, int] = {"num_workers": start, "prefetch_factor": prefetch}
         self._rest_seconds = FIRST_REST / 2
         self._shift = SHIFT
@@ -167,11 +161,9 @@ class Tuner:
         """Take in what an interval with `setting` measured; return the setting for the next one."""
         self.seconds += interval.seconds
         if self.setting == self.kept:
-            self._purse = min(self._purse_size, self._purse + SHARE * interval.seconds)
+            self.purse.earn(interval.seconds)
         else:
-            waited = interval.seconds * interval.wait_share
-            self._purse -= waited
-            self.waited_seconds += waited
+            self.purse.spend(interval.seconds * interval.wait_share)
         transient, self._leftover = self._leftover is not None, None
         larger = capacity_of(self.setting) > capacity_of(self.kept)
         # What the governor holds back after a step down is what there is too much of.
@@ -223,10 +215,7 @@ class Tuner:
                 self._noise.learn(math.log(interval.rate / latest[-1].rate))
             latest.append(interval)
         self._latest = latest[-1]
-        size = max(PURSE_SECONDS, PURSE_INTERVALS * statistics.fmean(one.seconds for one in latest))
-        if not self.waited_seconds:
-            self._purse = size
-        self._purse_size = size
+        self.purse.fit(statistics.fmean(one.seconds for one in latest))
         waits = statistics.fmean(one.wait_share for one in latest)
         self._tell(
             self._value, f"the consumer waits for data {waits:.0%} of its time: trying what loads faster"
@@ -287,7 +276,7 @@ class Tuner:
             interval = yield setting
             if interval.memory_tight:
                 raise _MemoryTight
-            if self._purse < 0 and setting != self.kept:
+            if self.purse.fullness < 0 and setting != self.kept:
                 raise _GivenUp("enough was tried for now")
             if interval.wait_share >= KEEPS_UP or interval.rate >= _PAUSE_RATE * self._latest.rate:
                 return interval
@@ -308,11 +297,11 @@ class Tuner:
                 continue
             now = statistics.median(latest)
             level = now if level is None else level + (now - level) / _FORGET
-            if abs(now - level) > self._shift and self._purse >= _SHIFT_PURSE * self._purse_size:
+            if abs(now - level) > self._shift and self.purse.fullness >= _SHIFT_PURSE:
                 rates = f"{math.exp(level):,.0f} to {math.exp(now):,.0f} samples/s"
                 self._tell(self._value, f"the rate went from {rates}")
                 return
-            if self.seconds >= until and self._purse >= _REST_PURSE * self._purse_size:
+            if self.seconds >= until and self.purse.fullness >= _REST_PURSE:
                 return
 
     def _words(self, setting: Setting) -> str:

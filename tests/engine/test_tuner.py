@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nogil_loader.engine.tuner import CALM, FIRST_REST, PURSE_INTERVALS, PURSE_SECONDS, SHARE, Tuner
+from nogil_loader.engine import purse
+from nogil_loader.engine.tuner import CALM, FIRST_REST, Tuner
 from nogil_loader.engine.tuning import Interval, Setting, most_workers
 from tests.engine.tuning_world import (
     Load,
@@ -157,8 +158,8 @@ def test_it_stays_within_its_limits_and_its_purse_and_only_steps_back_while_memo
         if interval.memory_tight:
             assert after in (before, kept)
     longest = max(interval.seconds for _, interval in world.settings)
-    purse = max(PURSE_SECONDS, PURSE_INTERVALS * longest)
-    assert tuner.waited_seconds <= purse + SHARE * tuner.seconds + longest
+    full = max(purse.SECONDS, purse.INTERVALS * longest)
+    assert tuner.purse.spent <= full + purse.SHARE * tuner.seconds + longest
 
 
 def test_nothing_is_tried_while_the_consumer_hardly_waits() -> None:
