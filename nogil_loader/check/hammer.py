@@ -13,15 +13,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from nogil_loader.check.crew import Crew, Hand
 from nogil_loader.check.crossing import Stall, Tally
+from nogil_loader.check.instructions import is_looked_into, tracing
 from nogil_loader.check.outcome import Seen
-from nogil_loader.check.places import is_looked_into
 from nogil_loader.check.reading import Reader
+
+_Within: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 # The interpreter's default is 5 ms, in which hundreds of samples may be read without a change of threads.
 _SWITCH_SECONDS = 1e-6
@@ -130,7 +134,7 @@ def _play(
 ) -> None:
     start = threading.Barrier(len(pattern.lists))
 
-    def job(positions: Sequence[int], trace: Callable[..., Any] | None) -> Callable[[Hand], list[Seen]]:
+    def job(positions: Sequence[int], within: _Within) -> Callable[[Hand], list[Seen]]:
         def read(hand: Hand) -> list[Seen]:
             seen: list[Seen] = []
             with contextlib.suppress(threading.BrokenBarrierError):
@@ -141,7 +145,7 @@ def _play(
                     elif start.broken:
                         break
                     outcome = expected[position].outcome
-                    seen.append(reader.read(hand, position, expected=outcome, trace=trace))
+                    seen.append(reader.read(hand, position, expected=outcome, within=within))
             return seen
 
         return read
@@ -151,18 +155,17 @@ def _play(
         found.stalls.append(Stall(at, tuple(hand.stack() for hand in late), crew.seconds))
         start.abort()
 
-    traces = [_pauses(lines, rng.random()) if pattern.pauses else None for _ in pattern.lists]
+    pauses = [partial(_pausing, lines, random.Random(rng.random())) for _ in pattern.lists]
     jobs = [
-        (hand, job(positions, trace))
-        for hand, positions, trace in zip(crew.hands, pattern.lists, traces, strict=True)
+        (hand, job(positions, pause if pattern.pauses else contextlib.nullcontext))
+        for hand, positions, pause in zip(crew.hands, pattern.lists, pauses, strict=True)
     ]
     for seen in crew.do_all(jobs, note).values():
         found.tally.add_all(seen)
 
 
-def _pauses(lines: float, seed: float) -> Callable[..., Any]:
-    """Return a function for `sys.settrace` that pauses at some lines of a call."""
-    rng = random.Random(seed)
+def _pausing(lines: float, rng: random.Random) -> AbstractContextManager[None]:
+    """Let the calling thread pause at some lines in the block."""
     share = min(0.5, _PAUSES / max(lines, 1.0))
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -173,7 +176,7 @@ def _pauses(lines: float, seed: float) -> Callable[..., Any]:
             time.sleep(rng.random() * _PAUSE_SECONDS)
         return look
 
-    return trace
+    return tracing(trace)
 
 
 @contextlib.contextmanager

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import dis
 import functools
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any
 
+from nogil_loader.check.instructions import instructions
 from nogil_loader.check.outcome import shown_place
 
 _NOTICED: tuple[str, ...] = (
@@ -53,18 +52,8 @@ _NOTICED += (
     "STORE_SLICE",
 )
 
-# Libraries that keep their own order, and the machinery around the call.
-_NOT_LOOKED_INTO: tuple[str, ...] = (
-    "numpy",
-    "torch",
-    "importlib",
-    "_frozen_importlib",
-    "_frozen_importlib_external",
-    "nogil_loader",
-)
-_NOT_LOOKED_INTO += ("threading", "contextlib", "typing", "abc", "codecs", "encodings", "dis", "enum")
-# Samples that run for longer than this many instructions are not looked at beyond it.
-_MOST_EVENTS = 200_000
+# Calls are not looked at beyond so many instructions.
+_MOST_INSTRUCTIONS = 200_000
 # How often one place is tried that is passed many times in a call: at the first time and at a middle one.
 _TIMES = 2
 _INSTRUCTIONS_OF_A_LINE = 7
@@ -99,12 +88,12 @@ class Profile:
     def __init__(self) -> None:
         self._counts: dict[tuple[CodeType, int], int] = {}
         self._depths: dict[tuple[CodeType, int], int] = {}
-        self._events = 0
+        self._instructions = 0
 
     @property
     def lines(self) -> float:
         """How many lines of Python the call ran, roughly."""
-        return self._events / _INSTRUCTIONS_OF_A_LINE
+        return self._instructions / _INSTRUCTIONS_OF_A_LINE
 
     def places(self) -> list[Place]:
         """Return what was passed, in order."""
@@ -114,23 +103,18 @@ class Profile:
             found += [Place(code, offset, time, self._depths[code, offset]) for time in times]
         return found
 
-    def trace(self, frame: FrameType, event: str, argument: object) -> Any:
-        """Look at a call; the function for `sys.settrace`."""
-        if self._events > _MOST_EVENTS or not is_looked_into(frame):
-            return None
-        offsets = _offsets_of(frame.f_code)
-        depth = _depth_of(frame)
-        _choose_opcodes(frame)
+    def watch(self) -> AbstractContextManager[None]:
+        """Note what the calling thread passes in the block."""
+        return instructions(self._look)
 
-        def look(frame: FrameType, event: str, argument: object) -> Any:
-            self._events += 1
-            if event == "opcode" and frame.f_lasti in offsets:
-                key = (frame.f_code, frame.f_lasti)
-                self._counts[key] = self._counts.get(key, 0) + 1
-                self._depths.setdefault(key, depth)
-            return look if self._events <= _MOST_EVENTS else None
-
-        return look
+    def _look(self, frame: FrameType, offset: int) -> None:
+        self._instructions += 1
+        if self._instructions > _MOST_INSTRUCTIONS or offset not in _offsets_of(frame.f_code):
+            return
+        key = (frame.f_code, offset)
+        if key not in self._counts:
+            self._depths[key] = _depth_of(frame)
+        self._counts[key] = self._counts.get(key, 0) + 1
 
 
 class Stop:
@@ -160,39 +144,27 @@ class Stop:
         """Let the call go on, now or when it gets there."""
         self._go.set()
 
-    def trace(self, frame: FrameType, event: str, argument: object) -> Any:
-        """Look at a call; the function for `sys.settrace`."""
-        if self.arrived or frame.f_code is not self._place.code:
-            return None
-        _choose_opcodes(frame)
-        return self._look
+    def watch(self) -> AbstractContextManager[None]:
+        """Stop the calling thread when it gets there in the block."""
+        return instructions(self._look, only=self._place.code)
 
-    def _look(self, frame: FrameType, event: str, argument: object) -> Any:
-        if event != "opcode" or self.arrived:
-            return None if self.arrived else self._look
-        self._passed.setdefault(id(frame), set()).add(frame.f_lasti)
-        if frame.f_lasti == self._place.offset:
-            self._left -= 1
-            if self._left == 0:
-                self.arrived = True
-                self.between = _written_next(frame, self._passed.get(id(frame), set()))
-                self._on_arrival()
-                self._go.wait(self._seconds)
-        return None if self.arrived else self._look
-
-
-@contextmanager
-def tracing(trace: Callable[[FrameType, str, object], Any]) -> Iterator[None]:
-    """Trace the calls of this thread while the block runs."""
-    before = sys.gettrace()
-    # Since Python 3.12 instructions are traced only if some frame has asked for it before tracing begins.
-    sys._getframe().f_trace_opcodes = True
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-        sys._getframe().f_trace_opcodes = False
+    def _look(self, frame: FrameType, offset: int) -> None:
+        if self.arrived:
+            return
+        passed = self._passed.setdefault(id(frame), set())
+        passed.add(offset)
+        if offset != self._place.offset:
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.arrived = True
+            self.between = frozenset(
+                name
+                for begin, end, name in _spans_of(frame.f_code)
+                if begin in passed and begin < offset <= end
+            )
+            self._on_arrival()
+            self._go.wait(self._seconds)
 
 
 def choose(places: list[Place], most: int, home: str) -> list[Place]:
@@ -212,17 +184,6 @@ def _thin(places: list[Place], most: int) -> list[Place]:
     if len(places) <= most:
         return places
     return [places[at * len(places) // most] for at in range(most)]
-
-
-def _choose_opcodes(frame: FrameType) -> None:
-    frame.f_trace_opcodes = True
-    frame.f_trace_lines = False
-
-
-def is_looked_into(frame: FrameType) -> bool:
-    """Whether code is worth stopping in: neither that of large libraries nor the machinery of Python."""
-    name = frame.f_globals.get("__name__")
-    return isinstance(name, str) and name.partition(".")[0] not in _NOT_LOOKED_INTO
 
 
 def _depth_of(frame: FrameType) -> int:
@@ -252,11 +213,3 @@ def _spans_of(code: CodeType) -> tuple[tuple[int, int, str], ...]:
         elif each.opname in ("STORE_ATTR", "STORE_SUBSCR") and name in read:
             spans.append((read[name], each.offset, str(name)))
     return tuple(spans)
-
-
-def _written_next(frame: FrameType, passed: set[int]) -> frozenset[str]:
-    """Return the names of what code has read and is about to write."""
-    at = frame.f_lasti
-    return frozenset(
-        name for begin, end, name in _spans_of(frame.f_code) if begin in passed and begin < at <= end
-    )

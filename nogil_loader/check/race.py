@@ -6,12 +6,14 @@ then the first one goes on. What both return has to be what they return alone.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from nogil_loader.check.crew import Crew, Hand, Report
 from nogil_loader.check.crossing import Crossing, Loss, Stall, Tally
@@ -20,6 +22,8 @@ from nogil_loader.check.places import Place, Profile, Stop, choose
 from nogil_loader.check.reading import Reader
 from nogil_loader.check.serial import ONE_DRAW, SerialReadings
 from nogil_loader.check.states import States
+
+_Within: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 # Places tried of one kind of call.
 _MOST_PLACES = 80
@@ -172,7 +176,7 @@ class Race:
             if is_warm and self._read(position, dataset) is None:
                 break
             profile = Profile()
-            if self._read(position, dataset, profile.trace) is None:
+            if self._read(position, dataset, profile.watch) is None:
                 break
             lines.append(profile.lines)
             for place in profile.places():
@@ -193,7 +197,7 @@ class Race:
         if trial.is_warm and self._read(trial.position, dataset) is None:
             return
         stop = Stop(trial.place, lambda: first.say(0, None), 2 * crew.seconds)
-        first_job = crew.begin(first, lambda hand: [self._call(hand, trial.position, dataset, stop.trace)])
+        first_job = crew.begin(first, lambda hand: [self._call(hand, trial.position, dataset, stop.watch)])
         report = crew.next_report(crew.seconds)
         if report is None or report.is_end:  # it never came to that place
             results = {first: report.result} if report else self._collect({first_job: first}, trial)
@@ -267,24 +271,26 @@ class Race:
 
     # Calls
 
-    def _read(self, position: int, dataset: Any, trace: Callable[..., Any] | None = None) -> Seen | None:
+    def _read(self, position: int, dataset: Any, within: _Within = contextlib.nullcontext) -> Seen | None:
         """Read an item alone; None if that hangs, which ends the trials."""
         hand = self._crew.hands[0]
-        seen = self._crew.do(hand, lambda hand: self._call(hand, position, dataset, trace))
+        seen = self._crew.do(hand, lambda hand: self._call(hand, position, dataset, within))
         if isinstance(seen, Hung):
             self._found.stalls.append(Stall((position,), (seen.stack,), seen.seconds))
             return None
         assert isinstance(seen, Seen)
         return seen
 
-    def _call(self, hand: Hand, position: int, dataset: Any, trace: Callable[..., Any] | None = None) -> Seen:
+    def _call(
+        self, hand: Hand, position: int, dataset: Any, within: _Within = contextlib.nullcontext
+    ) -> Seen:
         return self._reader.read(
             hand,
             position,
             dataset=dataset,
             draw=ONE_DRAW if self._draws else None,
             expected=self._serial.first[position].outcome,
-            trace=trace,
+            within=within,
         )
 
 

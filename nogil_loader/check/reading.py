@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,6 @@ from nogil_loader.check.difference import tell_difference
 from nogil_loader.check.fingerprint import Fingerprint, fingerprint
 from nogil_loader.check.item import Item
 from nogil_loader.check.outcome import Outcome, Raised, Seen, Value
-from nogil_loader.check.places import tracing
 from nogil_loader.check.randomness import Randomness, changed
 from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.memory.weigh import size_of
@@ -114,7 +114,7 @@ class Reader:
         draw: int | None = None,
         keep: bool = False,
         expected: Outcome | None = None,
-        trace: Callable[..., Any] | None = None,
+        within: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> Seen:
         """Ask for one item.
 
@@ -126,7 +126,7 @@ class Reader:
             draw: Number to which all sources of random numbers are set before; None leaves them alone.
             keep: Keep the samples.
             expected: What should come, to say how it differs.
-            trace: Looks at the call, as `sys.settrace` has it.
+            within: Makes what the call is made in, such as something that watches it.
         """
         item = item or self.items[position]
         before = self._prepare(draw, position)
@@ -137,11 +137,8 @@ class Reader:
         began = time.perf_counter()
         try:
             target = self._dataset_of(hand) if dataset is None else dataset
-            if trace is None:
+            with within():
                 samples = item.ask(target)
-            else:
-                with tracing(trace):
-                    samples = item.ask(target)
         except BaseException as error:  # noqa: BLE001 - whatever a sample raises is what came of it
             outcome: Outcome = Raised.of(error)
         seconds = time.perf_counter() - began

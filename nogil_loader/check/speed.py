@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from nogil_loader.check.crew import Crew, Hand
+from nogil_loader.observe.gil import GilMeter, gil_meter
 
-# Each of the two measurements takes about so long, if there are samples for it.
-_SECONDS = 0.5
-_LEAST_CALLS = 2
+#: Each of the two measurements takes about so long.
+SECONDS = 0.5
+_LEAST_CALLS, _MOST_CALLS = 2, 200_000
+# A share of the GIL that is known less well than this is not worth telling.
+_VAGUE = 0.25
+# What the meter calls the thread.
+_NAME = "worker 0"
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,8 @@ class Speed:
         together: Of all of them.
         cpu_alone: CPU seconds of the process per second, with one thread.
         cpu_together: The same with all.
+        gil: Share of a sample's time, read alone, at which it holds the GIL; None if that cannot be seen here.
+        gil_accuracy: How far chance may have moved it, up or down.
     """
 
     threads: int
@@ -32,6 +39,8 @@ class Speed:
     together: float
     cpu_alone: float
     cpu_together: float
+    gil: float | None = None
+    gil_accuracy: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -54,16 +63,32 @@ def measure(
     Returns:
         None if a call did not return in time.
     """
-    calls = max(_LEAST_CALLS, min(len(positions) * 4, int(_SECONDS / max(seconds, 1e-7))))
-    alone = _time(crew, positions, calls, 1, call)
+    calls = max(_LEAST_CALLS, min(_MOST_CALLS, int(SECONDS / max(seconds, 1e-9))))
+    with gil_meter() as meter:
+        alone = _time(crew, positions, calls, 1, call, meter)
     together = None if alone is None else _time(crew, positions, calls, threads, call)
     if alone is None or together is None:
         return None
-    return Speed(threads, calls / alone[0], threads * calls / together[0], alone[1], together[1])
+    seen = meter.report()
+    known = seen.available and seen.samples and seen.accuracy < _VAGUE
+    return Speed(
+        threads,
+        calls / alone[0],
+        threads * calls / together[0],
+        alone[1],
+        together[1],
+        min(1.0, seen.by_thread.get(_NAME, 0.0)) if known else None,
+        seen.accuracy if known else 0.0,
+    )
 
 
 def _time(
-    crew: Crew, positions: Sequence[int], calls: int, threads: int, call: Callable[[Hand, int], Any]
+    crew: Crew,
+    positions: Sequence[int],
+    calls: int,
+    threads: int,
+    call: Callable[[Hand, int], Any],
+    meter: GilMeter | None = None,
 ) -> tuple[float, float] | None:
     """Return seconds of the wall and share of CPU while each thread makes ``calls`` calls."""
     start = threading.Barrier(threads)
@@ -74,6 +99,8 @@ def _time(
             start.wait(crew.seconds)
         except threading.BrokenBarrierError:
             return 0.0, 0.0, 0.0
+        if meter is not None:
+            meter.watch(_NAME)
         began, cpu = time.perf_counter(), time.process_time()
         for number in range(calls):
             hand.at = positions[(hand.number + number * threads) % len(positions)], time.monotonic()

@@ -21,11 +21,12 @@ _SLOW_SECONDS = 0.001
 _SHOWN_SLOW = 3
 # Parts beyond these are counted only.
 _SHOWN_PARTS = 20
-# CPU time per second of the wall below which a thread mostly waits for something else.
-_WAITS = 0.5
-# Several threads gain next to nothing below the one, and nearly all there is above the other share.
+# CPU time per second of the wall below which a thread mostly waits for something else, even where others keep the
+# processors busy too.
+_WAITS = 0.2
+# Several threads gain next to nothing below this, and where a sample holds the GIL for such a share of its time.
 _NO_GAIN = 1.25
-_FULL_GAIN = 0.8
+_MUCH = 0.7
 
 
 @dataclass(frozen=True)
@@ -224,20 +225,20 @@ def _notes_on(parts: tuple[Part, ...]) -> list[str]:
 
 
 def _tell_speed(speed: Speed) -> list[str]:
-    if speed.threads < 2:
-        return [f"one CPU: {_rate(speed.alone)} samples/s with one thread"]
-    gain, threads = speed.gain, speed.threads
-    first = f"{threads} threads read {gain:.1f} times as fast as one ({_rate(speed.alone)} samples/s alone)"
-    if speed.cpu_alone < _WAITS:
-        return [first, "a sample mostly waits (for a disk or a network): more threads than CPUs may pay off"]
-    if gain >= _FULL_GAIN * threads:
-        return [first, "little of a sample's time needs the GIL"]
-    if gain <= _NO_GAIN:
-        told = (
-            "most of a sample's time needs the GIL, so more threads will not help; compiled transforms do, "
+    lines = [f"one thread reads {_rate(speed.alone)} samples/s"]
+    if speed.gil is not None:
+        share = f"{100 * speed.gil:.0f} % (±{100 * speed.gil_accuracy:.0f} %)"
+        lines.append(f"a sample holds the GIL, which one thread at a time can, for {share} of its time")
+    if speed.threads > 1:
+        lines.append(f"{speed.threads} threads read {speed.gain:.1f} times as fast")
+    if speed.cpu_alone < _WAITS and (speed.gil or 0.0) < _WAITS:
+        lines.append("it mostly waits, for a disk or a network: more threads than CPUs may pay off")
+    elif (speed.gil is not None and speed.gil > _MUCH) or (speed.gil is None and speed.gain <= _NO_GAIN):
+        lines.append(
+            "more threads will not help much; compiled transforms do, __getitems__ over arrays, or a Python "
+            "without a GIL"
         )
-        return [first, f"{told}__getitems__ over arrays, or a free-threaded Python"]
-    return [first, "part of a sample's time needs the GIL"]
+    return lines
 
 
 def _rate(rate: float) -> str:
