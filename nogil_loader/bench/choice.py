@@ -66,7 +66,7 @@ def describe_scaling(settings: Sequence[Setting], chosen: Setting, *, more: bool
     one, best = row[0], max(row, key=_rate)
     gain = _rate(best) / _rate(one)
     if gain > _WORTH:
-        notes = [f"{best.num_workers} workers are {gain:.2g} times as fast as {one.num_workers}."]
+        notes = [f"{best.num_workers} workers are {gain:.1f} times as fast as {one.num_workers}."]
     else:
         notes = [f"More workers than {one.num_workers} are hardly faster."]
     if more and chosen is row[-1] and _rate(chosen) > _WORTH * _rate(row[-2]):
@@ -91,8 +91,8 @@ def describe_peers(ours: Sequence[Setting], peers: Sequence[Setting]) -> list[st
         ratios = [mine / theirs for mine, theirs in zip(best.rates, peer.rates, strict=False)]
         median, low, high = statistics.median(ratios), min(ratios), max(ratios)
         notes.append(
-            f"nogil_loader at its best (workers: {best.num_workers}) is {median:.2g} times as fast as {name} at "
-            f"its best (workers: {peer.num_workers}), {low:.2g} to {high:.2g} over the rounds."
+            f"nogil_loader at its best (workers: {best.num_workers}) is {median:.2f} times as fast as {name} at "
+            f"its best (workers: {peer.num_workers}), {low:.2f} to {high:.2f} over the rounds."
         )
     return notes
 

@@ -172,7 +172,7 @@ def _bandwidth(row: Sequence[Setting], crowd: Setting) -> Verdict | None:
     return Verdict(
         "bandwidth",
         f"Bound by memory bandwidth{_where(crowd)}, as it seems: {crowd.num_workers} workers are on a CPU for "
-        f"{share:.0%} of the time, do not wait for the GIL, and are {speedup:.2g} times as fast as one; smaller "
+        f"{share:.0%} of the time, do not wait for the GIL, and are {speedup:.2f} times as fast as one; smaller "
         f"dtypes and fewer copies help. Cores that others use, or that are hyper-threads, look the same.",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nogil_loader.bench.choice import by_workers, describe_scaling, recommend
+from nogil_loader.bench.choice import by_workers, describe_peers, describe_scaling, recommend
 from tests.bench.made_up import failed_of, setting_of
 
 
@@ -55,7 +55,7 @@ def test_settings_that_differ_in_workers_alone_are_set_side_by_side() -> None:
 def test_scaling_is_told_in_sentences() -> None:
     row = [setting_of(workers, rate) for workers, rate in [(0, 90.0), (1, 100.0), (2, 190.0), (4, 200.0)]]
     first = "2 workers are 1.9 times as fast as 1."
-    assert describe_scaling(row, row[2], more=True) == ["4 workers are 2 times as fast as 1."]
+    assert describe_scaling(row, row[2], more=True) == ["4 workers are 2.0 times as fast as 1."]
     assert describe_scaling(row[:3], row[2], more=True) == [
         first,
         "The largest number of workers that was tried is the fastest: try more, such as --workers 2,4,8.",
@@ -65,3 +65,15 @@ def test_scaling_is_told_in_sentences() -> None:
     eight = setting_of(8, 10.0)
     assert describe_scaling([row[3], eight], row[3], more=True) == ["More workers than 4 are hardly faster."]
     assert describe_scaling(row[:2], row[1], more=True) == []
+
+
+def test_peers_are_compared_at_their_best_round_by_round() -> None:
+    ours = [setting_of(1, 50.0), setting_of(4, 0.0, rates=(100.0, 60.0, 120.0))]
+    torch = [
+        setting_of(1, 10.0, loader="torch"),
+        setting_of(2, 0.0, loader="torch", rates=(50.0, 40.0, 50.0)),
+        failed_of(4, loader="torch"),
+    ]
+    (told,) = describe_peers(ours, [*torch, failed_of(1, loader="spdl")])
+    assert "(workers: 4) is 2.00 times as fast as torch at its best (workers: 2), 1.50 to 2.40 over" in told
+    assert describe_peers([failed_of(1)], torch) == []

@@ -100,7 +100,7 @@ def test_busy_workers_that_do_not_scale_are_bound_by_memory_bandwidth() -> None:
     verdict = judged(row_of({1: 100.0, 2: 105.0}), at=0)
     assert verdict.kind == "bandwidth"
     assert "2 workers are on a CPU for 97% of the time" in verdict.sentence
-    assert "1.1 times as fast as one" in verdict.sentence
+    assert "1.05 times as fast as one" in verdict.sentence
 
 
 def test_a_governor_that_shrank_is_named_first() -> None:
