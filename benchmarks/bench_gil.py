@@ -283,7 +283,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     options = parser.parse_args()
-    rows = run_here(options.rounds, options.seconds, f", Python {sys.version_info[0]}.{sys.version_info[1]}")
+    from benchmarks import bench_gil  # what a new interpreter is to call needs a module that can be imported
+
+    suffix = f", Python {sys.version_info[0]}.{sys.version_info[1]}"
+    rows = bench_gil.run_here(options.rounds, options.seconds, suffix)
     print(json.dumps(rows) if options.json else render_rows(rows))
 
 

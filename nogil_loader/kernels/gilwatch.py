@@ -4,12 +4,16 @@ One call runs until it is told to stop. It sleeps, wakes at instants that nobody
 of the interpreter: whether the GIL is taken, and by which thread state. So it sees what happens while all Python
 threads stand still, and it holds nobody up: it takes no lock, and one wake-up takes a few microseconds.
 
-The instants are drawn beforehand, half a period to one and a half apart. They do not move when a wake-up comes
-late because the processors are busy; such samples are counted apart, since what was to be seen may be over then.
+The gaps between these instants are exponentially distributed. Then the share of samples tells the share of time
+without bias, even though each wake-up may change what the threads do next (R. W. Wolff, Poisson Arrivals See Time
+Averages, 1982). With gaps of half a period to one and a half, what a wake-up did to a thread was over before the
+next one looked, and shares were wrong by up to twice what chance does. The instants do not move when a wake-up
+comes late because the processors are busy; such samples are counted apart, since what was to be seen may be over.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +35,8 @@ from nogil_loader.kernels.compiler.toolchain import (
 )
 from nogil_loader.kernels.gilboard import LATE, OTHERS, ROUNDS, RUNS, SAMPLES, SLOTS, STAGES, STOP, USED
 
+# Of a longer sleep, so that it ends soon after it has been told to.
+_NAP_NS = 20_000_000
 # Waking up takes 10 to 60 µs on a machine that is not overloaded.
 _LATE_NS = 200_000
 
@@ -120,7 +126,7 @@ def watch_gil(
     seen: Any,
     text: Any,
 ) -> None:
-    """Sample the GIL until ``control[STOP]`` is set, and end within two periods after that.
+    """Sample the GIL until ``control[STOP]`` is set, and end within 50 ms after that.
 
     Args:
         gil: Address of the interpreter's ``struct _gil_runtime_state``.
@@ -147,9 +153,12 @@ def watch_gil(
         )  # Marsaglia, Xorshift RNGs (2003); the shift to the right is that of unsigned numbers
         random ^= (random >> 7) & 0x01FFFFFFFFFFFFFF
         random ^= random << 17
-        due += period // 2 + period * ((random >> 20) & 0xFFFF) // 65536
+        due += int(-period * math.log(1.0 - ((random >> 20) & 0xFFFFFFFF) / 4294967296.0))
         instants = 1
         early = due - _clock(text)
+        while early > _NAP_NS and control[STOP] == 0:
+            _sleep(_NAP_NS // 1000)
+            early = due - _clock(text)
         if early > 0:
             _sleep(early // 1000 + 1)
         elif -early > period:

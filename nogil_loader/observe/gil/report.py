@@ -19,10 +19,8 @@ WORKER: Final = "worker "
 # Two threads that run nothing but Python wait for half of their time. From a little less on, another worker gains
 # nothing, and the one that is there not much.
 _MUCH_WAITING = 0.4
-# For a share of a half, the worst: 1.96 standard deviations of independent looks, which are 0.5 / sqrt(n). Gaps
-# that are uniform from half a period to one and a half see a load that changes 1.5 times a period a little less
-# well, by a factor of 1.24, and no load worse than that.
-_HALF_WIDTH = 1.96 * 0.5 * 1.24
+# For a share of a half, the worst: 1.96 standard deviations of independent looks, which are 0.5 / sqrt(n).
+_HALF_WIDTH = 1.96 * 0.5
 
 
 @dataclass(frozen=True)

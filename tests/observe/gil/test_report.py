@@ -38,10 +38,10 @@ def test_waiting_is_a_share_of_the_looks_at_a_thread() -> None:
 
 
 def test_accuracy_is_that_of_chance_and_all_late_samples_on_top() -> None:
-    assert report_of(_TALLIES).accuracy == pytest.approx(1.2152 / 100)
-    assert report_of(_TALLIES, late=300).accuracy == pytest.approx(1.2152 / 100 + 0.03)
+    assert report_of(_TALLIES).accuracy == pytest.approx(0.98 / 100)
+    assert report_of(_TALLIES, late=300).accuracy == pytest.approx(0.98 / 100 + 0.03)
     assert report_of(_TALLIES, late=300).late == 0.03
-    assert report_of(_TALLIES).waiting_accuracy == pytest.approx(1.2152 / math.sqrt(1000))
+    assert report_of(_TALLIES).waiting_accuracy == pytest.approx(0.98 / math.sqrt(1000))
     assert report_of(_TALLIES, late=10_000).accuracy == 1.0
 
 
