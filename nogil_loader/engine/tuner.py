@@ -27,7 +27,7 @@ from typing import TypeVar
 from nogil_loader.engine.climb import climb
 from nogil_loader.engine.purse import Purse
 from nogil_loader.engine.trial import Noise, Trial
-from nogil_loader.engine.tuning import Axis, Interval, Setting, TuningEvent, capacity_of
+from nogil_loader.engine.tuning import Axis, Interval, Setting, TuningEvent, capacity_of, in_words
 
 #: Shares of its time from which on the consumer waits for data, and below which the loader keeps up.
 WAITS = 0.05
@@ -187,14 +187,14 @@ class Tuner:
                 self._calm = CALM
                 outcome = "nothing else that was tried loads faster"
             except _MemoryTight:
-                self._tell(self._value, f"memory is tight; stays with {self._words(self.kept)}")
+                self._tell(self._value, f"memory is tight; stays with {self._found}")
                 yield from self._wait_for_calm()
                 continue
             except _GivenUp as given_up:
                 outcome = str(given_up)
             busy = self._latest.cpu_share
             cpus = "" if busy is None else f" (the process keeps {busy:.1f} CPUs busy)"
-            self._tell(self._value, f"settled on {self._words(self.kept)}{cpus}: {outcome}")
+            self._tell(self._value, f"settled on {self._found}{cpus}: {outcome}")
             if self.kept != before:
                 self._rest_seconds, self._shift = FIRST_REST, SHIFT
             else:
@@ -266,7 +266,7 @@ class Tuner:
         if won:
             self.kept = other
         ours, theirs = trial.rates
-        compared = f"{theirs:,.0f} samples/s with {self._words(other)}, {ours:,.0f} with {self._words(kept)}"
+        compared = f"{theirs:,.0f} samples/s with {in_words(self._axis, value)}, {ours:,.0f} with {before}"
         share = f"{theirs / ours - 1:+.0%} over {trial.intervals} intervals"
         self._tell(before, f"{compared} ({share}): {'taken' if won else 'no change'}")
         return trial
@@ -304,11 +304,9 @@ class Tuner:
             if self.seconds >= until and self.purse.fullness >= _REST_PURSE:
                 return
 
-    def _words(self, setting: Setting) -> str:
-        workers = f"{setting.num_workers} worker{'s' * (setting.num_workers != 1)}"
-        if "prefetch_factor" not in self._ranges:
-            return workers
-        return f"{workers} with {setting.prefetch_factor} batches ahead each"
+    @property
+    def _found(self) -> str:
+        return " and ".join(in_words(axis, getattr(self.kept, axis)) for axis in self._ranges)
 
     @property
     def _value(self) -> int:

@@ -74,6 +74,13 @@ class TuningEvent:
         return f"{self.setting} {change} after {self.at:.1f} s: {self.reason}"
 
 
+def in_words(axis: Axis, value: int) -> str:
+    """Return what a value of something that is tuned means."""
+    if axis == "num_workers":
+        return f"{value} worker{'s' * (value != 1)}"
+    return f"{value} batches ahead per worker"
+
+
 def most_workers(cores: int) -> int:
     """Return how many workers ``num_workers="auto"`` may try on so many cores.
 
