@@ -25,6 +25,19 @@ from benchmarks.harness import Row, compare, run_fresh, take_turns
 _GROUP = "statistics"
 _BATCH = 64
 _UNIT = "µs/batch"
+_AROUND_A_TICKET = (
+    ("        began = stopwatch.began = perf_counter()\n", ""),
+    ("        if began < stopwatch.due:\n", "        if True:\n"),
+    (
+        "            ended = perf_counter()\n"
+        "            stopwatch.wall += ended - began\n"
+        "            stopwatch.ended = ended\n"
+        "            stopwatch.tickets += 1\n"
+        "            if ended - began > stopwatch.slow:\n"
+        "                stopwatch.note_slow(ended - began)\n",
+        "",
+    ),
+)
 # Where timing is woven in, and what it reads without.
 _WOVEN: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     (
@@ -37,22 +50,8 @@ _WOVEN: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         "wait",
         (("        now = self._pace.begin_wait()\n", "        now = 0.0\n"),),
     ),
-    (
-        "nogil_loader.engine.worker:Worker",
-        "load_next",
-        (
-            ("        stopwatch.tickets += 1\n", ""),
-            ("        if stopwatch.tickets < stopwatch.due:\n", "        if True:\n"),
-        ),
-    ),
-    (
-        "nogil_loader.engine.inline:InlineCrew",
-        "wait",
-        (
-            ("        stopwatch.tickets += 1\n", ""),
-            ("        if stopwatch.tickets < stopwatch.due:\n", "        if True:\n"),
-        ),
-    ),
+    ("nogil_loader.engine.worker:Worker", "load_next", _AROUND_A_TICKET),
+    ("nogil_loader.engine.inline:InlineCrew", "wait", _AROUND_A_TICKET),
 )
 
 

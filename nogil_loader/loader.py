@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -170,6 +171,8 @@ class DataLoader(Fixed, Iterable[Any]):
         self.multiprocessing_context = multiprocessing_context
         self.pin_memory_device = pin_memory_device
         self.collate_fn = options.resolve_collate(collate_fn, single=self._source.single)
+        self.shuffle = shuffle
+        self.output = output
         self.transform = transform
         self._augment = options.resolve_transform(transform, dataset)
         self._staff = Staff(
@@ -247,10 +250,12 @@ class DataLoader(Fixed, Iterable[Any]):
         current = Current(beginning, run)
         self._life.begin(run)
         reading = None if tickets.stream is None else Reading(tickets.stream, run, self.failure_policy)
+        began = perf_counter()
         if isinstance(self.collate_fn, DefaultCollate):
             self.collate_fn.warm_up()  # here, so that no worker and no timeout waits for a compiler
         if self._augment is not None:
             self._augment.prepare(options.table_of(self.dataset))
+        run.times.prepare(began)
         crew = self._staff.crew(run, reading)
         iterator = LoaderIterator(
             run,

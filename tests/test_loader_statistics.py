@@ -121,7 +121,7 @@ def test_start_up_and_transforms_and_the_conversion_have_stages_of_their_own() -
     told = statistics_of(loader)
     assert told.stages.start_up >= 2 * 0.01
     assert told.stages.transform > 0.0
-    assert told.stages.fetch == 0.0  # the kernel reads the arrays itself
+    assert told.stages.fetch < 0.1 * told.stages.transform  # the kernel reads the arrays itself
 
 
 @pytest.mark.parametrize("workers", WORKERS)

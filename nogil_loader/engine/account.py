@@ -25,6 +25,7 @@ class Account:
         self._before = Received(received.prefix, received.ahead)
         self._reach = received.prefix
         self.batches = 0
+        self._delivered = 0
 
     def plan(self, stop: int) -> None:
         """Note that the plan reaches up to position ``stop``."""
@@ -47,7 +48,10 @@ class Account:
     def progress(self) -> Progress:
         """What the consumer has of this epoch, without what it received before."""
         skipped = self._allowance.spent
-        return Progress(self._received.count - self._before.count - skipped, skipped, self.batches)
+        # A ticket's skips are settled just before it is received: who looks in between must not see a step back.
+        delivered = max(self._delivered, self._received.count - self._before.count - skipped)
+        self._delivered = delivered
+        return Progress(delivered, skipped, self.batches)
 
     def audit(self) -> None:
         """Compare what was planned with what came.

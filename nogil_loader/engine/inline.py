@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from nogil_loader.engine.outcome import Failure, GivenBack, Loaded, Outcome
@@ -49,11 +49,12 @@ class InlineCrew:
         if self._kitchen is None:
             self._start_up()
             return
-        # An exception from outside, Ctrl-C as a rule, may have come between two lines of an earlier call.
-        for left_behind in run.leases_of(self):
-            run.release(left_behind)
         lease = run.lease(self)
         if lease is None:
+            # An exception from outside, Ctrl-C as a rule, may have come between two lines of an earlier call.
+            for left_behind in run.leases_of(self):
+                run.release(left_behind)
+                return
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)
             return
@@ -62,15 +63,21 @@ class InlineCrew:
         if run.rations is not None:
             permit = self._context.run(run.rations.ask, run, lease, kitchen.hints)
             if not permit.samples:
-                began = time.perf_counter()
+                began = perf_counter()
                 run.sit_out(permit.pause)
                 self._stopwatch.spend(MEMORY, began)
                 return
             watch = permit.watch
         stopwatch = self._stopwatch
-        stopwatch.tickets += 1
-        if stopwatch.tickets < stopwatch.due:
+        began = stopwatch.began = perf_counter()
+        if began < stopwatch.due:
             outcome = self._context.run(kitchen.attempt, lease.ticket, self._scope, INLINE_WORKER, watch)
+            ended = perf_counter()
+            stopwatch.wall += ended - began
+            stopwatch.ended = ended
+            stopwatch.tickets += 1
+            if ended - began > stopwatch.slow:
+                stopwatch.note_slow(ended - began)
         else:
             outcome = self._context.run(self._attempt_timed, kitchen, lease.ticket, watch)
         if isinstance(outcome, Loaded):
@@ -92,7 +99,7 @@ class InlineCrew:
         )
 
     def _start_up(self) -> None:
-        began = time.perf_counter()
+        began = perf_counter()
         try:
             self._kitchen = self._recipe.bind(self._context.run(self._make_dataset))
             self._stopwatch.spend("start_up", began)
@@ -102,6 +109,7 @@ class InlineCrew:
             self._run.fail_outside_ticket(Failure(INLINE_WORKER, error, during="clone_dataset"))
 
     def _read(self, reading: Reading) -> None:
+        self._run.times.pace.begin_wait()
         try:
             pause = self._context.run(reading.step)
         except KeyboardInterrupt:

@@ -64,7 +64,7 @@ class Reading:
             return permit.pause
         self.watch = permit.watch
         ticket = None
-        began = self._stopwatch.enter(FETCH)
+        self._stopwatch.enter(FETCH)
         try:
             ticket = source.read(permit.samples, permit.watch)
         except Halt as halt:
@@ -72,7 +72,7 @@ class Reading:
                 self.fail(halt.outcome, final=True)
             return 0.0
         finally:
-            self._stopwatch.leave(FETCH, began)
+            self._stopwatch.leave()
             if permit.watch is not None:
                 permit.watch.end(0 if ticket is None else ticket.span)
         if ticket is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Literal
@@ -46,19 +48,29 @@ class Percentiles:
     @classmethod
     def of(cls, values: Iterable[float]) -> Percentiles | None:
         """Return those of some values by nearest rank, None if there are none."""
+        return cls.weighted((value, 1) for value in values)
+
+    @classmethod
+    def weighted(cls, values: Iterable[tuple[float, int]]) -> Percentiles | None:
+        """Return those of values that stand for several each, None if there are none."""
         ordered = sorted(values)
         if not ordered:
             return None
-        last = len(ordered) - 1
-        p50, p90, p99 = (ordered[round(last * share)] for share in (0.5, 0.9, 0.99))
-        return cls(p50, p90, p99, len(ordered))
+        ranks = list(itertools.accumulate(weight for _, weight in ordered))
+        last = ranks[-1] - 1
+        p50, p90, p99 = (
+            ordered[bisect.bisect_right(ranks, round(last * share))][0] for share in (0.5, 0.9, 0.99)
+        )
+        return cls(p50, p90, p99, ranks[-1])
 
 
 @dataclass(frozen=True)
 class StageSeconds:
     """What worker threads spent their time on, all together, in seconds.
 
-    Batches that take microseconds are not all timed; those that are stand for the others.
+    Every batch's time counts. What it consists of is known of one every few milliseconds, where batches take
+    microseconds; the others are taken to consist of the same, and what takes one of them unexpectedly long counts
+    as fetch.
 
     Attributes:
         fetch: Reading samples: ``__getitem__``, ``__getitems__``, the iterator of an iterable.
@@ -67,7 +79,8 @@ class StageSeconds:
         convert: Handing batches to another framework, and moving samples about.
         compile: Compiling kernels, or waiting for one that another thread compiles.
         memory: Waiting for memory.
-        idle: Nothing to load: as many batches are ready as may be, the consumer is to take one.
+        idle: Nothing to load: as many batches are ready as may be and the consumer is to take one, or an iterable
+            has not given the next samples yet.
         start_up: ``worker_init_fn`` and ``clone_dataset``.
     """
 
@@ -143,7 +156,7 @@ class Statistics:
         num_workers: Workers in use.
         prefetch_factor: Batches loaded ahead for each of them.
         seconds: From ``iter(loader)`` until now, or to the end of the epoch.
-        nbytes: Bytes of delivered batches, as far as they were weighed.
+        nbytes: Bytes of delivered batches; exact if all samples have the same size, else an estimate.
         samples_per_second: Over the whole epoch.
         recent_samples_per_second: Over the latest 1,000 batches of the last ten seconds.
         stages: What worker threads spent their time on.

@@ -42,6 +42,7 @@ class Timesheet:
         self.pace = Pace(epoch, account)
         self._stopwatches: list[Stopwatch] = []
         self._inline: Stopwatch | None = None
+        self._prepared = 0.0
 
     def stopwatch(self, worker: int | str, *, inline: bool = False) -> Stopwatch:
         """Begin to time a thread; with ``inline``, the consumer's own."""
@@ -51,56 +52,68 @@ class Timesheet:
         self._stopwatches.append(stopwatch)
         return stopwatch
 
+    def prepare(self, since: float) -> None:
+        """Note that the consumer has waited for kernels, which were compiled before anything was loaded."""
+        seconds = perf_counter() - since
+        self._prepared += seconds
+        self.pace.waited += seconds
+
     def report(self, done: Progress) -> dict[str, Any]:
         """Return fields of `Statistics`.
 
         Args:
             done: What the consumer has.
         """
-        pace = self.pace
+        pace, inline = self.pace, self._inline
         now = perf_counter() if pace.ended is None else pace.ended
         seconds = now - pace.began
         watches = list(self._stopwatches)
         samples = sum(each.samples for each in watches)
         weighed = sum(each.nbytes for each in watches)
-        stages, inline = _stages(watches, now), self._inline
+        stages = self._stages(watches, now)
+        reads = any(each.worker == READER for each in watches)
+        waited = pace.waited_until(now) if inline is None else stages.total - stages.idle
+        if inline is None or reads:
+            waits = Percentiles.of(pace.latest_waits())
+        else:
+            waits = Percentiles.weighted(inline.latest())
         return {
             "seconds": seconds,
             "nbytes": round(weighed / samples * done.delivered) if samples else 0,
             "samples_per_second": done.delivered / seconds if seconds > 0 else 0.0,
             "recent_samples_per_second": pace.recent_rate(now, done.delivered),
             "stages": stages,
-            "batch_seconds": Percentiles.of(value for each in watches for value in list(each.latest)),
-            "wait_seconds": Percentiles.of(inline.latest if inline else pace.latest_waits()),
-            "consumer_wait": stages.total - stages.idle if inline else pace.waited_until(now),
-            "cpu": _cpu(watches),
+            "batch_seconds": Percentiles.weighted([pair for each in watches for pair in each.latest()]),
+            "wait_seconds": waits,
+            "consumer_wait": min(waited, seconds),
+            "cpu": _cpu(watches, now),
         }
 
     def end(self) -> None:
         """Note that the epoch is over; safe from finalisers."""
         self.pace.end()
 
+    def _stages(self, watches: list[Stopwatch], now: float) -> StageSeconds:
+        sums: defaultdict[str, float] = defaultdict(float)
+        sums["compile"] += self._prepared
+        read = 0.0
+        for each in watches:
+            mine = each.seconds(now)
+            for stage, value in mine.items():
+                sums[_NAMES.get(stage, "fetch")] += value
+            if each.worker == READER:
+                read += sum(mine.values())
+            else:
+                sums["idle"] += max(0.0, each.lifetime(now) - sum(mine.values()))
+        if self._inline is not None:  # one thread does all of it
+            sums["idle"] = max(0.0, sums["idle"] - read)
+        return StageSeconds(**sums)
 
-def _stages(watches: list[Stopwatch], now: float) -> StageSeconds:
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for each in watches:
-        mine: defaultdict[str, float] = defaultdict(float)
-        for known in (dict(each.seconds), dict(each.apart), each.under_way(now)):
-            for stage, value in known.items():
-                if stage in _NAMES:
-                    mine[_NAMES[stage]] += value
-        if each.worker != READER:  # nobody waits for a reader that is ahead
-            # What is left. The sum of estimates may exceed what they are parts of.
-            mine["idle"] = max(0.0, each.lifetime(now) - sum(mine.values()))
-        for name, value in mine.items():
-            seconds[name] += value
-    return StageSeconds(**seconds)
 
-
-def _cpu(watches: list[Stopwatch]) -> WorkerCpu | None:
-    wall = sum(each.wall for each in watches)
+def _cpu(watches: list[Stopwatch], now: float) -> WorkerCpu | None:
+    timed = [each for each in watches if each.asked]
+    wall = sum(each.busy(now) for each in timed)
     if wall <= 0.0:
         return None
-    asked = sum(each.asked for each in watches)
-    wanted = sum(each.wanted for each in watches)
-    return WorkerCpu(sum(each.cpu for each in watches) / wall, wanted / asked if asked else 0.0)
+    share = min(1.0, sum(each.cpu for each in timed) / wall)
+    return WorkerCpu(share, sum(each.wanted for each in timed) / sum(each.asked for each in timed))

@@ -15,6 +15,7 @@ import time
 import weakref
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from nogil_loader.engine.outcome import GivenBack, Loaded
@@ -159,7 +160,7 @@ class Worker:
         if pool is None:
             return
         if self._kitchen is None:
-            began = time.perf_counter()
+            began = perf_counter()
             self._kitchen = self._start_up(pool, run)
             self._stopwatch.spend("start_up", began)
         else:
@@ -214,9 +215,15 @@ class Worker:
                 self.pause = permit.pause
                 return not self.abandoned
         token = current_worker.set(self._info)
-        stopwatch.tickets += 1
-        if stopwatch.tickets < stopwatch.due:
+        began = stopwatch.began = perf_counter()
+        if began < stopwatch.due:
             outcome = kitchen.attempt(lease.ticket, scope, self.id, watch)
+            ended = perf_counter()
+            stopwatch.wall += ended - began
+            stopwatch.ended = ended
+            stopwatch.tickets += 1
+            if ended - began > stopwatch.slow:
+                stopwatch.note_slow(ended - began)
         else:
             timed = self.scope = stopwatch.scope(scope)
             outcome = stopwatch.time(
@@ -275,7 +282,7 @@ def _serve(me: weakref.ref[Worker], run: EpochRun) -> bool:
     while not run.closed:
         pause, worker.pause = worker.pause, 0.0
         del worker
-        began = time.perf_counter() if pause else 0.0
+        began = perf_counter() if pause else 0.0
         woken = run.sit_out(pause) if pause else run.wait_for_ticket()
         worker = me()
         if worker is not None and pause:
