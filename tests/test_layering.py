@@ -17,7 +17,7 @@ PACKAGE = Path(nogil_loader.__file__).parent
 # directly under nogil_loader that it belongs to). Units on one line do not know each other.
 LAYERS = [
     {"errors"},
-    {"checks", "fixed", "notices"},
+    {"checks", "files", "fixed", "notices"},
     {"policies"},
     {"kernels"},
     {"memory", "plan"},

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TextIO
 
 from nogil_loader.bench.comparison import CONFIDENCE, Comparison, can_tell, compare
-from nogil_loader.bench.files import check_writable, write_whole
 from nogil_loader.bench.order import Bench
 from nogil_loader.bench.report import write_report
 from nogil_loader.bench.result import Result, ResultError, read_result
 from nogil_loader.bench.sweep import run_bench
 from nogil_loader.bench.table import as_comparison, as_text
 from nogil_loader.bench.ticker import Ticker
+from nogil_loader.files import check_writable, write_whole
 from nogil_loader.targets import TargetError
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from nogil_loader.bench.files import check_writable, write_whole
 from nogil_loader.cli.arguments import Commands, count
+from nogil_loader.files import check_writable, write_whole
 from nogil_loader.options import MAX_SEED
 from nogil_loader.targets import Target, TargetError, run_users_code
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import threading
-import uuid
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +23,12 @@ from nogil_loader.checks import as_count
 from nogil_loader.engine.listening import Listener, add_listener, remove_listener
 from nogil_loader.engine.scope import current_scope
 from nogil_loader.errors import describe_index
+from nogil_loader.files import check_writable, whole_file
 
 if TYPE_CHECKING:
     from nogil_loader.engine.ticket import Ticket
+
+logger = logging.getLogger("nogil_loader")
 
 #: Events that are kept, the latest ones; some 20 MB of JSON.
 MAX_EVENTS = 100_000
@@ -64,8 +67,11 @@ class Trace(Listener):
     A context manager, made by `trace`. May be entered once.
     """
 
-    def __init__(self, path: str | os.PathLike[str], max_events: int = MAX_EVENTS) -> None:
-        self._path = Path(path)
+    def __init__(
+        self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes], max_events: int = MAX_EVENTS
+    ) -> None:
+        # Also after the program has gone to another folder.
+        self._path = Path(os.fsdecode(path)).absolute()
         self._kept = as_count("max_events", max_events, least=1)
         self._events: deque[Event] = deque(maxlen=self._kept)
         self._recorded = 0
@@ -76,13 +82,14 @@ class Trace(Listener):
         self._ready = 0
         self._read_at = 0.0
         self._began = 0.0
-        self._draft = self._path.with_name(f".{self._path.name}.{uuid.uuid4().hex[:8]}")
+        self._pid = 0
 
     def __enter__(self) -> Self:
         if self._began:
             raise RuntimeError("a trace can be recorded once; make a new one with trace(...)")
         # Whoever traces for an hour should learn now, not then, that the file cannot be written.
-        self._draft.touch()
+        check_writable(self._path)
+        self._pid = os.getpid()
         self._began = perf_counter()
         add_listener(self)
         return self
@@ -90,17 +97,18 @@ class Trace(Listener):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._began:
+            raise RuntimeError("a trace that was not entered has nothing to write")
         remove_listener(self)
+        if self._pid != os.getpid():
+            return  # the child of a fork: the file is its parent's
         try:
-            with self._draft.open("w", encoding="utf-8") as file:
-                file.write('{"displayTimeUnit": "ms", "otherData": ')
-                file.write(json.dumps({"events": self._recorded, "dropped": self.dropped}))
-                file.write(', "traceEvents": [\n')
-                file.write(",\n".join(json.dumps(event) for event in self._as_json()))
-                file.write("\n]}\n")
-            os.replace(self._draft, self._path)
-        finally:
-            self._draft.unlink(missing_ok=True)
+            self._write()
+        except OSError as failure:
+            if error is None:
+                raise
+            # What ended the block is worth more than what became of its trace.
+            logger.warning("%s", failure)
 
     @property
     def dropped(self) -> int:
@@ -175,6 +183,13 @@ class Trace(Listener):
 
     # The file
 
+    def _write(self) -> None:
+        head = json.dumps({"events": self._recorded, "dropped": self.dropped})
+        with whole_file(self._path, "trace") as file:
+            file.write(f'{{"displayTimeUnit": "ms", "otherData": {head}, "traceEvents": [\n'.encode())
+            file.write(",\n".join(json.dumps(event) for event in self._as_json()).encode())
+            file.write(b"\n]}\n")
+
     def _as_json(self) -> Iterator[dict[str, Any]]:
         pid = os.getpid()
         yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "nogil_loader"}}
@@ -198,7 +213,9 @@ class Trace(Listener):
             yield told
 
 
-def trace(path: str | os.PathLike[str], *, max_events: int = MAX_EVENTS) -> Trace:
+def trace(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, max_events: int = MAX_EVENTS
+) -> Trace:
     """Record what all loaders do inside a ``with`` block, and write it to a file that Perfetto opens.
 
     The file shows a track for each worker, with its batches and what they consist of (fetch, transform,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import Counter
 from pathlib import Path
@@ -160,3 +161,49 @@ def test_samples_of_any_kind_can_be_keys(tmp_path: Path) -> None:
     keys = [("a", 1), b"\xff", "ü" * 1000]
     events = load(tmp_path / "run.json", nl.DataLoader(Words(), 1, sampler=keys, num_workers=1))
     assert len([event for event in events if event["name"] == "batch"]) == 3
+
+
+def test_a_file_that_cannot_be_written_does_not_hide_what_ended_the_block(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(ZeroDivisionError), nl.trace(folder / "run.json"):
+        folder.rmdir()
+        raise ZeroDivisionError
+    assert "the trace cannot be written" in caplog.text
+    with pytest.raises(FileNotFoundError, match="the trace cannot be written") as caught:
+        folder.mkdir()
+        with nl.trace(folder / "run.json"):
+            folder.rmdir()
+    assert caught.value.filename == str(folder / "run.json")
+
+
+def test_the_file_is_where_it_was_said_to_be_whatever_folder_is_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with nl.trace("run.json"):
+        monkeypatch.chdir(tmp_path / "elsewhere")
+    assert (tmp_path / "run.json").exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_child_of_a_fork_leaves_the_file_to_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    trace = nl.trace(os.fsencode(path))
+    with trace, nl.DataLoader(Numbers(8), 4, num_workers=0) as loader:
+        list(loader)
+        child = os.fork()
+        if child == 0:
+            trace.__exit__(None, None, None)
+            os._exit(0 if not path.exists() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert len([event for event in recorded(path) if event["name"] == "batch"]) == 2
+
+
+def test_what_was_never_entered_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="not entered"):
+        nl.trace(tmp_path / "run.json").__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []

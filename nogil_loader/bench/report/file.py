@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import uuid
 from pathlib import Path
 
 from nogil_loader.bench.comparison import Comparison
 from nogil_loader.bench.report.page import render_report
 from nogil_loader.bench.result import Result
+from nogil_loader.files import write_whole
 
 
 def write_report(result: Result, path: str | os.PathLike[str], comparison: Comparison | None = None) -> None:
@@ -23,18 +22,4 @@ def write_report(result: Result, path: str | os.PathLike[str], comparison: Compa
     Raises:
         OSError: It cannot be written; the message names the path and the reason.
     """
-    target = Path(path)
-    page = render_report(result, comparison).encode("utf-8")
-    temporary = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(page)
-        os.replace(temporary, target)
-    except BaseException as failure:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(failure, OSError) and failure.errno is not None:
-            raise OSError(
-                failure.errno, f"the report cannot be written: {failure.strerror}", str(target)
-            ) from failure
-        raise
+    write_whole(Path(path), render_report(result, comparison), "report")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from nogil_loader.files import whole_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,17 +39,8 @@ def save(image: Image, target: Path) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    temporary = target.with_name(f".{target.stem}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            image.save(file, "PNG")
-        os.replace(temporary, target)
-    except BaseException as failure:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(failure, OSError) and failure.errno is not None:
-            raise _refusal(failure.errno, failure.strerror or "", target) from failure
-        raise
+    with whole_file(target, "picture") as file:
+        image.save(file, "PNG")
 
 
 def _refusal(number: int, reason: str, path: Path) -> OSError:

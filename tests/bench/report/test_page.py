@@ -246,6 +246,7 @@ def test_without_an_earlier_result_nothing_is_said_of_one() -> None:
 
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
+RATES = st.floats(min_value=0.0, exclude_min=True, allow_nan=True, allow_infinity=True)
 WORDS = st.text(st.characters(codec=None), max_size=30)
 
 
@@ -266,7 +267,7 @@ def wild_results(draw: st.DrawFn) -> Result:
         return dataclasses.replace(
             base,
             loader=loader,
-            rates=tuple(draw(st.lists(FLOATS, min_size=1, max_size=3))),
+            rates=tuple(draw(st.lists(RATES, min_size=1, max_size=3))),
             wait_share=draw(FLOATS),
             cpu_cores=draw(FLOATS),
             stages={draw(WORDS): draw(FLOATS), "fetch": draw(FLOATS)},
