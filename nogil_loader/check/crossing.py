@@ -61,6 +61,21 @@ class Loss:
     place: str
 
 
+@dataclass(frozen=True)
+class Twice:
+    """A handle that two calls opened that overlapped; one of the two is lost.
+
+    Attributes:
+        path: The way to it from the dataset.
+        what: What it is.
+        place: The line of code where one call was stopped when the other one opened it.
+    """
+
+    path: str
+    what: str
+    place: str
+
+
 @dataclass
 class Tally:
     """Counts equal crossings instead of keeping each."""

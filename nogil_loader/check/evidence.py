@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nogil_loader.check.crossing import Crossing, Loss, Stall
+from nogil_loader.check.crossing import Crossing, Loss, Stall, Twice
 from nogil_loader.check.ends import Ends
 from nogil_loader.check.fingerprint import Fingerprint
 from nogil_loader.check.item import Item, Kind
@@ -42,6 +42,7 @@ class Evidence:
         crossings: What came while other threads read.
         stalls: Calls that did not return then.
         losses: Counts that came out too low.
+        twice: Handles that two calls opened.
         again: What came of reading one at a time afterwards.
         ends: Where the samples end; None if that was not looked at.
         handles: Open files and the like that it holds: the way there and what it is.
@@ -57,6 +58,7 @@ class Evidence:
     crossings: Sequence[Crossing] = ()
     stalls: Sequence[Stall] = ()
     losses: Sequence[Loss] = ()
+    twice: Sequence[Twice] = ()
     again: Mapping[int, Seen] = field(default_factory=dict)
     ends: Ends | None = None
     handles: Sequence[tuple[str, str]] = ()

@@ -10,6 +10,7 @@ from typing import Any
 from nogil_loader.check.crew import Crew
 from nogil_loader.check.ends import Ends, find_end
 from nogil_loader.check.evidence import Evidence
+from nogil_loader.check.fresh import Fresh
 from nogil_loader.check.hammer import HammerFindings, hammer
 from nogil_loader.check.item import Item, batches_of, choose_positions
 from nogil_loader.check.judging import judge
@@ -23,8 +24,7 @@ from nogil_loader.check.report import Report
 from nogil_loader.check.serial import ONE_DRAW, SerialReadings, read_again, read_serially
 from nogil_loader.check.speed import Speed, measure
 from nogil_loader.check.summary import Effort, Summary
-from nogil_loader.check.twin import twin_of
-from nogil_loader.check.usage import Usage, dataset_of
+from nogil_loader.check.usage import Usage
 from nogil_loader.check.walk import handles_of
 from nogil_loader.data import protocols
 from nogil_loader.engine.cpus import available_cpus
@@ -37,8 +37,6 @@ _BATCH = 8
 _HINTS = 24
 # Reading once more at the end takes no longer than this.
 _AGAIN_SECONDS = 10.0
-# Making a dataset anew for each trial pays if it is quick.
-_MAKE_SECONDS = 0.05
 # Threads that share CPUs, and change places all the time, are slower by their number and so many times.
 _SLOWER = 4
 # Copies are tried on so many samples before they are trusted.
@@ -74,7 +72,9 @@ class Examination:
         self._items = _items_of(self._dataset, _keys_of(usage, self._length, options.samples))
         self._randomness = Randomness(self._dataset)
         self._handles = handles_of(self._dataset)
-        self._fresh = _maker_of(usage, make)  # before the first call
+        self._fresh = (
+            Fresh.of(self._dataset, make) if usage.subject.is_shared else None
+        )  # before the first call
         self._race = RaceFindings()
         self._hammer = HammerFindings()
 
@@ -148,12 +148,12 @@ class Examination:
         assert self._fresh is not None
         for position in steady:
             try:
-                dataset = self._fresh()
+                with self._fresh.lent() as dataset:
+                    job = partial(reader.read, position=position, dataset=dataset)
+                    seen = crew.do(crew.hands[0], job)
             except Exception:  # noqa: BLE001 - someone else's code
                 return False
-            expected = serial.first[position].outcome
-            seen = crew.do(crew.hands[0], partial(reader.read, position=position, dataset=dataset))
-            if isinstance(seen, Hung) or not is_same(expected, seen.outcome):
+            if isinstance(seen, Hung) or not is_same(serial.first[position].outcome, seen.outcome):
                 return False
         return True
 
@@ -167,6 +167,7 @@ class Examination:
             found.tally.counts.update(part.tally.counts)
             found.tally.calls += part.tally.calls
             found.losses.update(part.losses)
+            found.twice.update(part.twice)
             found.stalls += part.stalls
             found.places += part.places
             found.tried += part.tried
@@ -209,6 +210,7 @@ class Examination:
             crossings=[*self._race.tally.crossings(), *self._hammer.tally.crossings()],
             stalls=[*self._race.stalls, *self._hammer.stalls],
             losses=list(self._race.losses.values()),
+            twice=list(self._race.twice.values()),
             again=again or {},
             ends=ends,
             handles=self._handles if self._usage.subject.is_shared else (),
@@ -259,25 +261,6 @@ def _items_of(dataset: Any, keys: Sequence[Hashable]) -> list[Item]:
     if size_hint(dataset) is not None:
         items += [Item("size", (keys[at],)) for at in choose_positions(len(keys), _HINTS)]
     return items
-
-
-def _maker_of(usage: Usage, make: Callable[[], Any] | None) -> Callable[[], Any] | None:
-    """Return what makes datasets that nobody has called yet, None if there is nothing."""
-    if not usage.subject.is_shared:
-        return None
-    try:
-        pristine = twin_of(usage.subject.dataset)
-        return lambda: twin_of(pristine)
-    except Exception:  # noqa: BLE001 - there is none, or attributes raise when they are looked at
-        if make is None:
-            return None
-    made = make
-    began = time.monotonic()
-    try:
-        made()
-    except Exception:  # noqa: BLE001 - it worked once; what it does now is no fault of the dataset's
-        return None
-    return (lambda: dataset_of(made())) if time.monotonic() - began < _MAKE_SECONDS else None
 
 
 def _within(positions: Sequence[int], serial: SerialReadings) -> Sequence[int]:

@@ -17,15 +17,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any
 
 from nogil_loader.check.crew import Crew, Hand
 from nogil_loader.check.crossing import Stall, Tally
 from nogil_loader.check.instructions import is_looked_into, tracing
 from nogil_loader.check.outcome import Seen
-from nogil_loader.check.reading import Reader
-
-_Within: TypeAlias = Callable[[], AbstractContextManager[object]]
+from nogil_loader.check.reading import Reader, Within
 
 # The interpreter's default is 5 ms, in which hundreds of samples may be read without a change of threads.
 _SWITCH_SECONDS = 1e-6
@@ -134,7 +132,7 @@ def _play(
 ) -> None:
     start = threading.Barrier(len(pattern.lists))
 
-    def job(positions: Sequence[int], within: _Within) -> Callable[[Hand], list[Seen]]:
+    def job(positions: Sequence[int], within: Within) -> Callable[[Hand], list[Seen]]:
         def read(hand: Hand) -> list[Seen]:
             seen: list[Seen] = []
             with contextlib.suppress(threading.BrokenBarrierError):

@@ -10,31 +10,22 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from nogil_loader.check.crew import Crew, Hand, Report
-from nogil_loader.check.crossing import Crossing, Loss, Stall, Tally
+from nogil_loader.check.crossing import Crossing, Loss, Stall, Tally, Twice
+from nogil_loader.check.fresh import Fresh
 from nogil_loader.check.outcome import Hung, Seen
-from nogil_loader.check.places import Place, Profile, Stop, choose
-from nogil_loader.check.reading import Reader
+from nogil_loader.check.places import Stop
+from nogil_loader.check.reading import Reader, Within
 from nogil_loader.check.serial import ONE_DRAW, SerialReadings
 from nogil_loader.check.states import States
+from nogil_loader.check.trials import Trial, TrialPlan
+from nogil_loader.check.twin import state_of
 
-_Within: TypeAlias = Callable[[], AbstractContextManager[object]]
-
-# Places tried of one kind of call.
-_MOST_PLACES = 80
-# Items whose code is looked at, evenly spread from the first to the last, as long as it takes no longer than this.
-_PROFILED = 48
-_PROFILE_SECONDS = 1.5
-# Time for the calls of the other thread in a burst: for as many items as there are, if they are quick, so that
-# caches overflow meanwhile. What a call takes beside the dataset's own time counts too.
-_BURST_SECONDS = 0.012
-_CALL_SECONDS = 6e-5
-_LEAST_BURST = 3
 # Time for all of it, if samples are slow; so many trials are made in any case.
 _MOST_SECONDS = 12.0
 _LEAST_TRIALS = 40
@@ -51,6 +42,7 @@ class RaceFindings:
     Attributes:
         tally: What came of each call.
         losses: Counts that came out too low, by the way to them.
+        twice: Handles that two calls opened, by the way to them.
         stalls: Calls that never returned.
         places: How many places were chosen.
         tried: How many of them were tried.
@@ -59,21 +51,11 @@ class RaceFindings:
 
     tally: Tally = field(default_factory=Tally)
     losses: dict[str, Loss] = field(default_factory=dict)
+    twice: dict[str, Twice] = field(default_factory=dict)
     stalls: list[Stall] = field(default_factory=list)
     places: int = 0
     tried: int = 0
     lines: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """One thread is stopped at a place in reading an item, another one reads the partners."""
-
-    position: int
-    place: Place
-    partners: tuple[int, ...]
-    on_twin: bool
-    is_warm: bool
 
 
 class Race:
@@ -83,7 +65,7 @@ class Race:
         reader: Reads the items.
         crew: At least two threads.
         serial: What came of reading one at a time.
-        fresh: Makes a dataset that has not been called yet; None if there can be none.
+        fresh: Makes datasets that have not been called yet; None if there can be none.
         seed: Of the order of the trials.
         clock: Seconds from any start.
     """
@@ -93,7 +75,7 @@ class Race:
         reader: Reader,
         crew: Crew,
         serial: SerialReadings,
-        fresh: Callable[[], Any] | None,
+        fresh: Fresh | None,
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -109,7 +91,9 @@ class Race:
 
     def run(self, positions: Sequence[int]) -> RaceFindings:
         """Try the places in the calls of some items, all of one kind."""
-        groups = list(self._plan(positions)) if positions else []
+        plan = TrialPlan(self._read, self._serial, self._fresh, self._home())
+        groups = list(plan.groups(positions)) if positions else []
+        self._found.lines = plan.lines
         self._found.places = len({(trial.place, trial.position) for group in groups for trial in group})
         for group in groups:
             self._rng.shuffle(group)  # so that the time is spent evenly, should it not be enough
@@ -124,83 +108,24 @@ class Race:
         self._found.tried = len(tried)
         return self._found
 
-    # What to try
-
-    def _plan(self, positions: Sequence[int]) -> Iterator[list[_Trial]]:
-        """Yield groups of trials."""
-        few = min(_PROFILED, len(positions))
-        picked = [positions[at * (len(positions) - 1) // max(1, few - 1)] for at in range(few)]
-        has_twins = self._fresh is not None
-        burst = self._burst_of(positions)
-        for is_warm in (False, True) if has_twins else (True,):
-            places = self._profile(picked, is_warm=is_warm)
-            beside = {each: self._beside(positions, each, 1) for each, _ in places}
-            yield [_Trial(at, place, beside[at], has_twins, is_warm) for at, place in places]
-            if is_warm:
-                yield [_Trial(at, place, burst, has_twins, is_warm) for at, place in places]
-            else:
-                yield [
-                    _Trial(at, place, self._afar(positions, at), has_twins, is_warm) for at, place in places
-                ]
-        if has_twins:  # the dataset itself, as it has become by all the calls
-            before = {each: self._beside(positions, each, -1) for each, _ in places}
-            yield [_Trial(at, place, before[at], False, True) for at, place in places]
-
-    def _beside(self, positions: Sequence[int], position: int, step: int) -> tuple[int, ...]:
-        at = positions.index(position) + step
-        if not 0 <= at < len(positions):
-            at -= 2 * step
-        return (positions[at] if 0 <= at < len(positions) else position,)
-
-    def _afar(self, positions: Sequence[int], position: int) -> tuple[int, ...]:
-        """Return the end that is far from an item, the item itself, and the end that is near."""
-        far, near = positions[-1], positions[0]
-        if 2 * positions.index(position) >= len(positions):
-            far, near = near, far
-        return far, position, near
-
-    def _burst_of(self, positions: Sequence[int]) -> tuple[int, ...]:
-        mean = sum(self._serial.first[each].seconds for each in positions) / len(positions)
-        count = max(_LEAST_BURST, min(len(positions), int(_BURST_SECONDS / (mean + _CALL_SECONDS))))
-        return tuple(positions[at * len(positions) // count] for at in range(count))
-
-    def _profile(self, positions: Sequence[int], *, is_warm: bool) -> list[tuple[int, Place]]:
-        """Return places of the calls of some items, each with an item whose call passes it."""
-        passing: dict[Place, list[int]] = {}
-        lines: list[float] = []
-        deadline = self._clock() + _PROFILE_SECONDS
-        for position in positions:
-            if lines and self._clock() > deadline:
-                break
-            dataset = None if self._fresh is None else self._fresh()
-            if is_warm and self._read(position, dataset) is None:
-                break
-            profile = Profile()
-            if self._read(position, dataset, profile.watch) is None:
-                break
-            lines.append(profile.lines)
-            for place in profile.places():
-                passing.setdefault(place, []).append(position)
-        self._found.lines = sum(lines) / len(lines) if lines else 0.0
-        chosen = choose(list(passing), _MOST_PLACES, self._home())
-        return [(passing[place][at % len(passing[place])], place) for at, place in enumerate(chosen)]
-
     def _home(self) -> str:
         method = getattr(type(self._reader.subject.dataset), "__getitem__", None)
         return str(getattr(getattr(method, "__code__", None), "co_filename", ""))
 
     # One trial
 
-    def _try(self, trial: _Trial) -> None:
+    def _try(self, trial: Trial) -> None:
+        with self._lent(trial.on_twin) as dataset:
+            if not trial.is_warm or self._read(trial.position, dataset) is not None:
+                self._overlap(trial, dataset)
+
+    def _overlap(self, trial: Trial, dataset: Any) -> None:
         crew, first, other = self._crew, self._crew.hands[0], self._crew.hands[1]
-        dataset = self._fresh() if trial.on_twin and self._fresh is not None else None
-        if trial.is_warm and self._read(trial.position, dataset) is None:
-            return
         stop = Stop(trial.place, lambda: first.say(0, None), 2 * crew.seconds)
         first_job = crew.begin(first, lambda hand: [self._call(hand, trial.position, dataset, stop.watch)])
         report = crew.next_report(crew.seconds)
         if report is None or report.is_end:  # it never came to that place
-            results = {first: report.result} if report else self._collect({first_job: first}, trial)
+            results = {first: report.result} if report else self._collect({first_job: first})
             self._note(results, trial, is_alone=True)
             return
         states = self._reader.randomness.read() if self._draws else {}
@@ -208,17 +133,20 @@ class Race:
             other, lambda hand: [self._call(hand, each, dataset) for each in trial.partners]
         )
         report = self._wait_for(other, trial.partners)
+        opened: dict[str, Any] = {}
         if report is not None:
             self._reader.randomness.write(states)
+            if self._fresh is not None and dataset is not None:
+                opened = self._fresh.handles(dataset)
         first.at = trial.position, time.monotonic()  # it was kept, it is not late
         stop.let_go()
         if report is not None:
-            results = {other: report.result, **self._collect({first_job: first}, trial)}
+            results = {other: report.result, **self._collect({first_job: first})}
         else:
-            results = self._collect({first_job: first, other_job: other}, trial)
+            results = self._collect({first_job: first, other_job: other})
         self._note(results, trial, is_alone=False, is_apart=report is not None)
-        if report is not None and dataset is not None and len(trial.partners) == 1 and len(results) == 2:
-            self._compare_states(trial, dataset, stop.between)
+        if report is not None and dataset is not None and len(results) == 2:
+            self._compare(trial, dataset, opened, stop.between)
 
     def _wait_for(self, hand: Hand, partners: Sequence[int]) -> Report | None:
         """Wait until a hand is done while the other one is stopped; None if it waits for that one."""
@@ -234,7 +162,7 @@ class Race:
             report = self._crew.next_report(_PATIENCE)
         return report
 
-    def _collect(self, pending: dict[int, Hand], trial: _Trial) -> dict[Hand, list[Seen]]:
+    def _collect(self, pending: dict[int, Hand]) -> dict[Hand, list[Seen]]:
         def note(late: list[Hand]) -> None:
             at = tuple(hand.at[0] for hand in late if hand.at is not None)
             stacks = tuple(hand.stack() for hand in late)
@@ -243,7 +171,7 @@ class Race:
         return self._crew.collect(pending, note)
 
     def _note(
-        self, results: dict[Hand, list[Seen]], trial: _Trial, *, is_alone: bool, is_apart: bool = False
+        self, results: dict[Hand, list[Seen]], trial: Trial, *, is_alone: bool, is_apart: bool = False
     ) -> None:
         place = "" if is_alone else trial.place.name
         for seen in itertools.chain.from_iterable(results.values()):
@@ -254,8 +182,12 @@ class Race:
                 Crossing(seen.position, seen.outcome, 1, partners, place, is_alone or is_apart)
             )
 
-    def _compare_states(self, trial: _Trial, dataset: Any, between: frozenset[str]) -> None:
-        if not between:
+    def _compare(self, trial: Trial, dataset: Any, opened: dict[str, Any], between: frozenset[str]) -> None:
+        """Look at what two calls have left that overlapped on a fresh dataset."""
+        if self._fresh is not None and opened:
+            for path, what in self._fresh.lost(opened, dataset):
+                self._found.twice.setdefault(path, Twice(path, what, trial.place.name))
+        if not between or len(trial.partners) > 1:
             return
         before = (trial.position,) * trial.is_warm
         for path, reached, expected in self._states.losses(
@@ -264,14 +196,18 @@ class Race:
             if path not in self._found.losses and _writes(between, path):
                 self._found.losses[path] = Loss(path, reached, expected, trial.place.name)
 
-    def _after(self, *positions: int) -> Any:
-        dataset = None if self._fresh is None else self._fresh()
-        done = [self._read(each, dataset) for each in positions]
-        return None if None in done else dataset
+    def _after(self, *positions: int) -> dict[str, float] | None:
+        with self._lent(True) as dataset:
+            done = [self._read(each, dataset) for each in positions]
+            return None if None in done else state_of(dataset)
+
+    def _lent(self, is_fresh: bool) -> AbstractContextManager[Any]:
+        """Lend a fresh dataset for a block, or None, which stands for the dataset itself."""
+        return self._fresh.lent() if is_fresh and self._fresh is not None else contextlib.nullcontext()
 
     # Calls
 
-    def _read(self, position: int, dataset: Any, within: _Within = contextlib.nullcontext) -> Seen | None:
+    def _read(self, position: int, dataset: Any, within: Within = contextlib.nullcontext) -> Seen | None:
         """Read an item alone; None if that hangs, which ends the trials."""
         hand = self._crew.hands[0]
         seen = self._crew.do(hand, lambda hand: self._call(hand, position, dataset, within))
@@ -281,9 +217,7 @@ class Race:
         assert isinstance(seen, Seen)
         return seen
 
-    def _call(
-        self, hand: Hand, position: int, dataset: Any, within: _Within = contextlib.nullcontext
-    ) -> Seen:
+    def _call(self, hand: Hand, position: int, dataset: Any, within: Within = contextlib.nullcontext) -> Seen:
         return self._reader.read(
             hand,
             position,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from nogil_loader.check.crew import Hand
 from nogil_loader.check.difference import tell_difference
@@ -17,6 +17,9 @@ from nogil_loader.check.outcome import Outcome, Raised, Seen, Value
 from nogil_loader.check.randomness import Randomness, changed
 from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
 from nogil_loader.memory.weigh import size_of
+
+#: Makes what a call is made in, such as something that watches it.
+Within: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 # Samples that are kept to see whether they change, and to compare them value by value.
 _KEPT_BYTES = 1 << 28
@@ -114,7 +117,7 @@ class Reader:
         draw: int | None = None,
         keep: bool = False,
         expected: Outcome | None = None,
-        within: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+        within: Within = contextlib.nullcontext,
     ) -> Seen:
         """Ask for one item.
 

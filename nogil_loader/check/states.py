@@ -1,4 +1,4 @@
-"""Whether two calls that overlapped left a dataset as they do one after the other: finds updates that got lost."""
+"""Whether two calls that overlapped left a dataset as they do one after the other: finds what got lost."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class States:
     """Knows what the states of a dataset are after calls that do not overlap.
 
     Args:
-        after: Returns a dataset after calls for some items, one after the other; None if that fails.
+        after: Returns the state of a fresh dataset after calls for some items, one after the other (see
+            `nogil_loader.check.twin.state_of`); None if that fails.
     """
 
-    def __init__(self, after: Callable[..., Any]) -> None:
+    def __init__(self, after: Callable[..., dict[str, float] | None]) -> None:
         self._after = after
         self._known: dict[tuple[tuple[int, ...], int, int], _Expected | None] = {}
 
@@ -55,10 +56,10 @@ class States:
 
     def _expect(self, before: tuple[int, ...], one: int, other: int) -> _Expected | None:
         orders = ((), (one, other), (other, one), (one, other))
-        made = [self._after(*before, *order) for order in orders]
-        if any(each is None for each in made):
+        states = [self._after(*before, *order) for order in orders]
+        start, forth, back, again = (state or {} for state in states)
+        if None in states:
             return None
-        start, forth, back, again = map(state_of, made)
         steady = {path for path in forth if forth[path] == again.get(path)}
         forth, back = ({path: each[path] for path in steady & each.keys()} for each in (forth, back))
         return _Expected(start, (forth, back))

@@ -87,15 +87,18 @@ def generators_of(dataset: Any) -> list[tuple[str, Any]]:
 
 def handles_of(dataset: Any) -> list[tuple[str, str]]:
     """Return open files, archives, connections and iterators of a dataset: the way there and what it is."""
-    found = []
+    return [(path, what) for path, what, _ in find_handles(dataset)]
+
+
+def find_handles(dataset: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield the same, with the objects themselves."""
     for path, value in walk(dataset):
         names = [(each.__module__, each.__name__) for each in type(value).__mro__]
         what = next((_HANDLES[name] for name in names if name in _HANDLES), "")
         if not what and names[0][0] in ("builtins", "itertools") and hasattr(type(value), "__next__"):
             what = "an iterator"
         if what:
-            found.append((path, what))
-    return found
+            yield path, what, value
 
 
 def _children_of(path: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from nogil_loader.check.finding import Finding
 from nogil_loader.check.judging.batches import judge_batches, judge_hints
 from nogil_loader.check.judging.bound import judge_bound
 from nogil_loader.check.judging.fit import judge_census, judge_sizes
-from nogil_loader.check.judging.harm import judge_damage, judge_losses, judge_stalls
+from nogil_loader.check.judging.harm import judge_damage, judge_losses, judge_stalls, judge_twice
 from nogil_loader.check.judging.samples import (
     judge_ends,
     judge_hung,
@@ -33,6 +33,7 @@ def judge(evidence: Evidence) -> tuple[Finding, ...]:
             *judge_threads(evidence),
             *judge_stalls(evidence),
             *judge_losses(evidence.losses),
+            *judge_twice(evidence.twice),
             *judge_damage(evidence),
             *_judge_data(evidence),
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nogil_loader.check.crossing import Loss, Stall
+from nogil_loader.check.crossing import Loss, Stall, Twice
 from nogil_loader.check.difference import tell_difference
 from nogil_loader.check.evidence import Evidence
 from nogil_loader.check.finding import SHOWN, Finding, plural, some
@@ -59,6 +59,18 @@ def judge_losses(losses: Sequence[Loss]) -> Iterator[Finding]:
                 "count and collect outside of __getitem__",
                 "or hold one threading.Lock while reading and writing it",
             ),
+        )
+
+
+def judge_twice(twice: Sequence[Twice]) -> Iterator[Finding]:
+    """Yield handles that were opened once too often."""
+    if twice:
+        yield Finding(
+            "opened-twice",
+            "warning",
+            "two first calls open twice what should be opened once; one of the two stays open for nothing",
+            some([f"{each.path}, {each.what} (a thread was interrupted at {each.place})" for each in twice]),
+            ("open it in __init__, in a threading.local(), or under a lock that looks again",),
         )
 
 
