@@ -37,13 +37,14 @@ class Script(Tuner):
         self.setting = next(self._script)
         self.intervals: list[Interval] = []
         self.told: list[TuningEvent] = []
+        self.least_batches = 0
 
     @property
     def events(self) -> tuple[TuningEvent, ...]:
         return tuple(self.told)
 
     def enough(self, batches: int, seconds: float) -> bool:
-        return True
+        return batches >= self.least_batches
 
     def begin_epoch(self) -> None:
         pass
@@ -241,3 +242,14 @@ def test_f01_other_words_than_auto_are_refused_with_name_and_value(value: str) -
 def test_f01_wrong_numbers_ahead_are_refused_with_name_and_value(value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"prefetch_factor={value}"):
         nl.DataLoader(Numbers(4), prefetch_factor=value)
+
+
+def test_short_epochs_are_measured_together() -> None:
+    """Each of them is shorter than any interval, and yet the tuner gets to see some."""
+    loader, tuner = tuned(nl.DataLoader(Numbers(6), 2, num_workers="auto"), [Setting(2, 2)])
+    tuner.least_batches = 10
+    with loader:
+        for _ in range(20):
+            assert len(list(loader)) == 3
+    assert len(tuner.intervals) >= 4
+    assert all(interval.samples >= 2 * 9 for interval in tuner.intervals[1:])

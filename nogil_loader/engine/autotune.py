@@ -22,6 +22,9 @@ logger = logging.getLogger("nogil_loader")
 
 # Seconds between looks at whether an interval may end. Intervals take 0.3 s and more.
 _PERIOD = 0.01
+# Epochs up to so many seconds are measured together. In longer ones the first moments, in which threads start, are
+# left out.
+_SHORT = 2.0
 
 
 class Autotune:
@@ -55,10 +58,19 @@ class Autotune:
 
     def begin(self, run: EpochRun) -> None:
         """Note that an epoch begins. Of several that are loaded at the same time the latest is tuned."""
-        self._tuner.begin_epoch()
+        carried = self._carry()
         self._run = run
         run.autotune = self
         self._begin_interval(run, perf_counter())
+        if carried is None:
+            self._tuner.begin_epoch()
+            return
+        # As if the interval had begun in this epoch, so long ago.
+        seconds, waited, batches, samples = carried
+        self._at -= seconds
+        self._waited -= waited
+        self._batches -= batches
+        self._samples -= samples
 
     def step(self, run: EpochRun, pool: WorkerPool, now: float) -> None:
         """Look at how it goes, and change the setting if the tuner says so; called by a consumer that waits."""
@@ -84,6 +96,23 @@ class Autotune:
             pool.resize(setting.num_workers)
         self._tell()
         self._begin_interval(run, perf_counter())
+
+    def _carry(self) -> tuple[float, float, int, int] | None:
+        """What was measured in the epoch before this one since the last interval ended; None after a long epoch.
+
+        An epoch that is shorter than an interval would never bring one to its end.
+        """
+        run = self._run
+        pace = None if run is None else run.times.pace
+        if run is None or pace is None or pace.ended is None or pace.ended - pace.began > _SHORT:
+            return None
+        account = run.ledger.account
+        return (
+            max(0.0, pace.ended - self._at),
+            pace.waited - self._waited,
+            account.batches - self._batches,
+            account.progress.delivered - self._samples,
+        )
 
     def _begin_interval(self, run: EpochRun, now: float) -> None:
         account = run.ledger.account

@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nogil_loader.engine import listening
@@ -23,7 +24,7 @@ from nogil_loader.engine.run import EpochRun
 from nogil_loader.engine.ticket import Verdict
 from nogil_loader.engine.watchdog import Watchdog
 from nogil_loader.engine.worker import Worker
-from nogil_loader.errors import describe_exception
+from nogil_loader.errors import LoaderError, describe_exception
 from nogil_loader.memory.reading import read_memory
 
 logger = logging.getLogger("nogil_loader")
@@ -96,7 +97,7 @@ class WorkerPool:
         """Let every worker work for ``run``.
 
         Raises:
-            RuntimeError: Not a single thread could be started.
+            LoaderError: Not a single thread could be started.
         """
         with self._lock:
             self._run = run
@@ -107,7 +108,7 @@ class WorkerPool:
             workers = list(self.workers)
             for worker in workers:
                 worker.serve(run)
-        self._start(workers, most=len(workers))
+        self._start(workers, run)
 
     def resize(self, count: int) -> None:
         """Let so many workers work for the present epoch and the next ones; others leave after their ticket.
@@ -127,22 +128,27 @@ class WorkerPool:
         for worker in leaving:
             worker.leave()
             run.wake_worker()
-        self._start(fresh, most=count)
+        self._start(fresh, run)
         for worker in fresh:
             self._dismiss_if_late(worker)
 
-    def _start(self, workers: Sequence[Worker], *, most: int) -> None:
+    def _start(self, workers: Sequence[Worker], run: EpochRun) -> None:
         for worker in workers:
             try:
                 worker.start()
             except RuntimeError as error:
-                if worker.id == 0:
-                    raise
-                # As text: a log record must not keep the traceback and its frames alive.
                 told = describe_exception(error)
-                logger.warning("going on with %d of %d workers: %s", worker.id, most, told)
+                if worker.id == 0:
+                    raise LoaderError(
+                        f"not one of {len(workers)} worker threads could be started ({told}): the limit of "
+                        f"threads is reached, see ulimit -u and pids.max of the control group. num_workers=0 "
+                        f"needs none"
+                    ) from error
+                # As text: a log record must not keep the traceback and its frames alive.
+                logger.warning("going on with %d of %d workers: %s", worker.id, len(self.workers), told)
                 with self._lock:
                     del self.workers[worker.id :]
+                run.setting = replace(run.setting, num_workers=worker.id)
                 return
 
     @property

@@ -12,6 +12,7 @@ import logging
 import threading
 import weakref
 
+from nogil_loader.engine.launch import launch
 from nogil_loader.engine.outcome import Failure
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.rations import Permit
@@ -134,7 +135,7 @@ class Reader:
             name=f"nogil_loader-reader-{next(_serial)}",
             daemon=True,
         )
-        thread.start()
+        launch(thread)
         return thread
 
     def check(self, now: float) -> None:

@@ -48,7 +48,7 @@ class Staff:
         """Let somebody work for an epoch.
 
         Raises:
-            RuntimeError: Not a single thread could be started.
+            LoaderError: Not a single thread could be started.
         """
         if self.num_workers == 0:
             return InlineCrew(self._inline_dataset, self.recipe, run, reading)

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from nogil_loader.engine.launch import LAUNCH_SECONDS, launch
 from nogil_loader.engine.outcome import GivenBack, Loaded
 from nogil_loader.engine.panic import catch_panics
 from nogil_loader.engine.recipe import Kitchen
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from nogil_loader.engine.pool import WorkerPool
 
 _serial = itertools.count()
-# ``Thread.start`` waits, without a limit, for a sign of life of the new thread. If one of the two threads is
-# killed in these microseconds, whoever looks after the workers has to notice it all the same.
-_LAUNCH_SECONDS = 5.0
 
 
 class Worker:
@@ -99,7 +97,7 @@ class Worker:
             self._unclaimed.pop()  # in one step, so that of several threads only one goes on
         except IndexError:
             return
-        self._thread.start()
+        launch(self._thread)
         self.launched = True
 
     def serve(self, run: EpochRun) -> None:
@@ -123,7 +121,7 @@ class Worker:
         """Whether the thread has ended, or should long have started."""
         if self._thread.is_alive():
             return False
-        return self.launched or time.monotonic() - self._born > _LAUNCH_SECONDS
+        return self.launched or time.monotonic() - self._born > LAUNCH_SECONDS
 
     def join(self, seconds: float) -> None:
         """Wait for the thread to end, at most ``seconds``; does nothing in the thread itself."""

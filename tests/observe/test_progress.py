@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -678,3 +679,46 @@ def test_plain_tqdm_does_not_know_of_a_resume() -> None:
         list(tqdm(loader, file=shown))
         iterator.close()
     assert "5/6" in shown.getvalue().splitlines()[-1]
+
+
+class Broken(io.StringIO):
+    """A terminal that is gone."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("backend", ["rich", "tqdm"])
+def test_a_terminal_that_is_gone_costs_the_bar_and_nothing_else(backend: str) -> None:
+    pytest.importorskip(backend)
+    closed = open(os.devnull, "w")  # noqa: SIM115 - closed at once
+    closed.close()
+    for file in (Broken(), closed):
+        with nl.DataLoader(Numbers(20), 4, num_workers=1) as loader:
+            assert len(list(nl.progress(loader, backend=backend, file=file, disable=False))) == 5
+
+
+def test_tqdm_leaves_its_lock_free_when_a_stream_fails() -> None:
+    tqdm = pytest.importorskip("tqdm").tqdm
+    with nl.DataLoader(Numbers(20), 4, num_workers=1) as loader:
+        list(nl.progress(loader, backend="tqdm", file=Broken(), disable=False))
+    free = threading.Event()
+
+    def look() -> None:
+        with tqdm.get_lock():
+            free.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    assert free.wait(PATIENCE)
+
+
+def test_a_description_that_the_stream_has_no_characters_for_is_shown_as_far_as_it_has() -> None:
+    pytest.importorskip("tqdm")
+    shown = io.BytesIO()
+    file = io.TextIOWrapper(shown, encoding="ascii", write_through=True)
+    with nl.DataLoader(Numbers(20), 4, num_workers=1) as loader:
+        assert len(list(nl.progress(loader, "träin", backend="tqdm", file=file, disable=False))) == 5
+    assert b"tr?in" in shown.getvalue()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 from typing import Any, TextIO
 
 from nogil_loader.checks import as_flag
 from nogil_loader.engine.iterator import LoaderIterator
-from nogil_loader.errors import describe
+from nogil_loader.errors import describe, describe_exception
 from nogil_loader.notices import warn
 from nogil_loader.observe.progress.reading import Eye
 from nogil_loader.observe.progress.surroundings import in_notebook, is_installed, is_terminal
 from nogil_loader.observe.watching import Onlooker, Watched, WatchedIterator
+
+logger = logging.getLogger("nogil_loader")
 
 _COMMANDS = {"rich": 'pip install "nogil_loader[progress]"', "tqdm": "pip install tqdm"}
 
@@ -50,6 +53,13 @@ class ProgressBar(Watched):
         self._leave = leave
 
     def _invite(self, iterator: LoaderIterator | WatchedIterator) -> Onlooker:
+        try:
+            return self._begin_bar(iterator)
+        except (OSError, ValueError) as error:  # a terminal that is gone, a closed file
+            logger.info("no progress bar is shown: %s", describe_exception(error))
+            return Nobody()
+
+    def _begin_bar(self, iterator: LoaderIterator | WatchedIterator) -> Onlooker:
         backend = self._choose()
         if not backend:
             return Nobody()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, TextIO
 
 from nogil_loader.observe.progress.reading import Eye
+from nogil_loader.observe.progress.stream import Forgiving
 from nogil_loader.observe.progress.surroundings import in_notebook, is_installed
 
 
@@ -29,7 +31,8 @@ class TqdmBar:
             desc=description,
             total=reading.total,
             initial=reading.done,
-            file=file,
+            # tqdm keeps its lock when a stream raises, and every other bar would wait for it.
+            file=file if is_widget else Forgiving(sys.stderr if file is None else file),
             leave=True if is_widget and leave is None else leave,  # a widget takes None for no
             unit=" samples",
             dynamic_ncols=True,
