@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -261,3 +262,14 @@ def test_the_package_runs_as_a_module(run_script: RunScript) -> None:
     assert (result.returncode, result.stdout) == (0, f"nogil-loader {version('nogil_loader')}\n"), (
         result.stderr
     )
+
+
+@pytest.mark.parametrize("where", ["| head -n 1", "> /dev/full", ">&-"])
+def test_output_that_nobody_takes_ends_without_a_traceback(where: str) -> None:
+    command = f"{sys.executable} -m nogil_loader doctor cpu {where}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=50, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    if "full" in where:
+        assert "cannot be written: No space left on device" in done.stderr
+        assert done.returncode == 1

@@ -23,6 +23,7 @@ from nogil_loader.bench.observing import Timelines, watch_gil
 from nogil_loader.bench.result import OURS, BatchSeconds, Memory, Queue, Setting
 from nogil_loader.bench.subject import Subject, find_subject, parse_place
 from nogil_loader.bench.task import ANSWER, TASK, About, Answer, Refusal, Task
+from nogil_loader.data.protocols import is_map_style
 from nogil_loader.targets import TargetError
 
 # How often a child looks whether its parent is still there.
@@ -60,7 +61,14 @@ def answer_to(task: Task) -> Answer:
         setting = _setting(task, subject, failure=failure_of(error, failed), note=note)
     if feed is not None:
         feed.close()
-    about = About(str(subject), subject.length, subject.is_loader, subject.no_peers, _has_gil())
+    about = About(
+        str(subject),
+        subject.length,
+        subject.is_loader,
+        subject.no_peers,
+        _has_gil(),
+        iterable=not is_map_style(subject.dataset),
+    )
     return Answer(None, about, setting, epochs)
 
 

@@ -126,10 +126,18 @@ def interval_of(
         raise ValueError("expected rates now and then, at least one of each")
     differences = sorted(math.log(a) - math.log(b) for new, old in pairs for a in new for b in old)
     rank = _rank([(len(new), len(old)) for new, old in pairs], confidence)
-    estimate = math.exp(statistics.median(differences))
+    estimate = _exp(statistics.median(differences))
     if rank == 0:
         return Interval(estimate, None, None)
-    return Interval(estimate, math.exp(differences[rank - 1]), math.exp(differences[-rank]))
+    return Interval(estimate, _exp(differences[rank - 1]), _exp(differences[-rank]))
+
+
+def _exp(logarithm: float) -> float:
+    """Return the ratio; what is too large for a float is infinite."""
+    try:
+        return math.exp(logarithm)
+    except OverflowError:
+        return math.inf
 
 
 def can_tell(sizes: Sequence[tuple[int, int]], confidence: float = CONFIDENCE) -> bool:

@@ -42,7 +42,7 @@ def conclude(
         sentence, notes, code = f"No setting could be measured: {failure.error if failure else ''}", [], ""
     else:
         chosen = ours[recommended]
-        verdict = judge(ours, chosen, cores=machine.cores, gil=about.gil)
+        verdict = judge(ours, chosen, cores=machine.cores, gil=about.gil, iterable=about.iterable)
         sentence = verdict.sentence
         # Workers that wait do not need a core of their own.
         more = verdict.kind == "waiting" or chosen.num_workers < machine.cores

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ def _decode(kind: Any, value: Any, place: str) -> Any:
 
 
 def _decode_plain(kind: Any, value: Any, place: str) -> Any:
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
+    if kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     return value if kind is not float and type(value) is kind else _refuse(kind, value, place)
 

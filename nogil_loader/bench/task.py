@@ -49,6 +49,7 @@ class About:
         is_loader: Whether a loader was named, with arguments of its own, and not a dataset.
         no_peers: Why other loaders cannot load it; empty where they can.
         gil: Whether the GIL was in force at the end.
+        iterable: Whether one thread has to read it.
     """
 
     dataset: str
@@ -56,6 +57,7 @@ class About:
     is_loader: bool
     no_peers: str
     gil: bool
+    iterable: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Each rule looks at evidence of its own, and the first one that holds decides:
 
 * *memory*: the governor loaded less ahead or made batches smaller, or workers waited for memory, those of the
   chosen setting or of the one with the most workers.
+* *reader*: workers had nothing to do for most of the time, since one thread has to read an iterable and was at it.
 * *hand-off*: workers had nothing to do for most of the time although the consumer does nothing but ask: the limit
   is its thread, which takes the batches over.
 * *gil*: workers waited for the GIL, or held it nearly all the time.
@@ -52,7 +53,8 @@ class Verdict:
     """What holds a loader back.
 
     Attributes:
-        kind: ``"memory"``, ``"hand-off"``, ``"gil"``, ``"waiting"``, ``"bandwidth"``, ``"cpu"``, or ``"unknown"``.
+        kind: ``"memory"``, ``"reader"``, ``"hand-off"``, ``"gil"``, ``"waiting"``, ``"bandwidth"``, ``"cpu"``, or
+            ``"unknown"``.
         sentence: The same in words, with the numbers, and what helps.
     """
 
@@ -60,7 +62,9 @@ class Verdict:
     sentence: str
 
 
-def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool) -> Verdict:
+def judge(
+    settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool, iterable: bool = False
+) -> Verdict:
     """Name what holds the chosen setting back.
 
     Args:
@@ -68,6 +72,7 @@ def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool
         chosen: One of them that was measured.
         cores: That the process may use.
         gil: Whether there is a GIL in force.
+        iterable: Whether one thread has to read the dataset.
     """
     row = by_workers(settings, chosen)
     # Nobody contends with fewer than two; and more workers than cores wait for each other anyway.
@@ -75,6 +80,7 @@ def judge(settings: Sequence[Setting], chosen: Setting, *, cores: int, gil: bool
     crowd = max([*several, chosen], key=lambda each: each.num_workers)
     for verdict in (
         _memory(chosen, row[-1] if row else chosen),
+        _reader(chosen) if iterable else None,
         _hand_off(chosen),
         _gil(row, chosen, crowd) if gil else None,
         _waiting(chosen, cores),
@@ -103,6 +109,17 @@ def _memory(chosen: Setting, widest: Setting) -> Verdict | None:
     return Verdict(
         "memory",
         f"Limited by memory: {told}; more memory helps, or smaller batches and fewer of them at a time.",
+    )
+
+
+def _reader(chosen: Setting) -> Verdict | None:
+    idle, stages = _share(chosen, "idle"), chosen.stages
+    if idle < _HALF or stages.get("fetch", 0.0) < sum(stages.get(stage, 0.0) for stage in BUSY[1:]):
+        return None
+    return Verdict(
+        "reader",
+        f"Bound by the iterable: one thread reads it, and the workers, which only transform and collate, had "
+        f"nothing to do for {idle:.0%} of their time; a dataset with __getitem__ can be read by all of them.",
     )
 
 

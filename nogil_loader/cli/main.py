@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -14,6 +16,8 @@ from nogil_loader.targets import TargetError
 _COMMANDS = (bench, check, demo, doctor, preview, warmup)
 # A shell's exit code for a process that ended by Ctrl-C: 128 + SIGINT.
 _INTERRUPTED = 130
+# How a file system or a device refuses what a command prints.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +28,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[], int] = options.prepare(options)
     except ValueError as error:
         parser.error(str(error))
+    if sys.stdout is None:  # a shell's >&-
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
     try:
-        return run()
+        code = run()
+        sys.stdout.flush()
+        return code
     except TargetError as error:
         print(f"{error.trace}nogil-loader: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read has enough. What is left to flush at exit must not fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.filename is not None or error.errno not in _NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"nogil-loader: what was to be told cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -129,6 +129,15 @@ class Export:
         self.close()
 
 
+def _is_text(name: str) -> bool:
+    """Whether a name can be written; names of files may have halves of characters in them."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def export(loader: DataLoader, *, name: str = "train", registry: CollectorRegistry | None = None) -> Export:
     """Let Prometheus see a loader, until it is gone or the export is closed.
 
@@ -153,6 +162,8 @@ def export(loader: DataLoader, *, name: str = "train", registry: CollectorRegist
         raise TypeError(f"loader={describe(loader, 100)}: expected a DataLoader, not {type(loader).__name__}")
     if not isinstance(name, str):
         raise TypeError(f"name={describe(name, 100)}: expected a string, not {type(name).__name__}")
+    if not _is_text(name):
+        raise ValueError(f"name={name!r}: expected characters that can be written as UTF-8")
     if not name:
         raise ValueError("name='': expected a name that tells the loader from others")
     kind, default = _require_registry()

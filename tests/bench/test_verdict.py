@@ -127,3 +127,12 @@ def test_workers_that_have_nothing_to_do_are_bound_by_the_hand_over() -> None:
 def test_without_evidence_nothing_is_claimed() -> None:
     verdict = judged(row_of({1: 100.0}, stages={}, gil=None, cpu_share=None, cpu_cores=None))
     assert verdict.kind == "unknown"
+
+
+def test_an_iterable_that_one_thread_reads_all_the_time_is_what_holds_it_back() -> None:
+    stages = {"fetch": 9.5, "collate": 0.4, "idle": 19.0}
+    row = row_of({1: 100.0, 2: 101.0}, stages=stages)
+    verdict = judge(row, row[-1], cores=4, gil=True, iterable=True)
+    assert verdict.kind == "reader"
+    assert "one thread reads it" in verdict.sentence
+    assert judge(row, row[-1], cores=4, gil=True).kind == "hand-off"

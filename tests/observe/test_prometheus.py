@@ -337,3 +337,11 @@ def test_importing_the_exporter_imports_no_client(run_script: RunScript) -> None
         """
     )
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_name_that_cannot_be_written_is_refused_at_once() -> None:
+    with (
+        nl.DataLoader(Numbers(4), num_workers=0) as loader,
+        pytest.raises(ValueError, match=r"name='\\ud800': expected characters that can be written as UTF-8"),
+    ):
+        nl.observe.prometheus.export(loader, name="\ud800", registry=prometheus_client.CollectorRegistry())
