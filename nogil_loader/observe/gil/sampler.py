@@ -14,16 +14,18 @@ import os
 import platform
 import struct
 import threading
+import time
 from collections.abc import Callable
 
 from nogil_loader.errors import describe_exception
 from nogil_loader.kernels.compiler.toolchain import is_disabled, load_numba
-from nogil_loader.kernels.gilboard import STOP, GilBoard
+from nogil_loader.kernels.gilboard import RUNS, STOP, GilBoard
 from nogil_loader.observe.gil.place import Unavailable
 from nogil_loader.observe.gil.waits import Sign
 
 # A healthy thread begins, and ends, in milliseconds; the rest is for machines that are busy with something else.
 _PATIENCE = 5.0
+_MOMENT = 0.0002
 # Of sched_setattr, which older C libraries have no function for.
 _SYSTEM_CALLS = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 _SLICE_NS = 100_000  # the shortest that Linux allows
@@ -78,7 +80,6 @@ class Sampler:
         self._pid = os.getpid()
         waits = (sign.call, sign.low, sign.high) if sign is not None else (-1, 0, 0)
         self._watch = functools.partial(watch, gil, *waits, round(period * 1e9), *board.arrays())
-        self._begun = threading.Event()
         # A daemon, because the program's end must not wait for it; `_close_all` sees to it that it has ended.
         self._thread = threading.Thread(target=self._run, name="nogil_loader-gil-meter", daemon=True)
 
@@ -88,13 +89,21 @@ class Sampler:
         Raises:
             Unavailable: The system gives no more threads.
         """
+        # Told to end at once, it does what a first call needs, imports among it, here and not in its thread: a
+        # fork in the middle of that would leave the child with half of a module.
+        control = self._board.control
+        control[STOP] = 1
+        self._watch()
+        control[STOP] = 0
         _running.add(self)
         try:
             self._thread.start()
         except RuntimeError as failure:
             _running.discard(self)
             raise Unavailable(f"no thread can be started for it ({failure})") from failure
-        self._begun.wait(_PATIENCE)
+        deadline = time.monotonic() + _PATIENCE
+        while not control[RUNS] and self._thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(_MOMENT)
 
     def stop(self) -> None:
         """Ask the thread to end. Safe in a finaliser: it takes no lock and does not wait."""
@@ -109,7 +118,6 @@ class Sampler:
     def _run(self) -> None:
         try:
             _be_punctual()
-            self._begun.set()
             self._watch()
         finally:
             _running.discard(self)
