@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [--quick] [--json FILE] [--markdown FILE] [NAMES]``."""
+"""Run the benchmarks: ``python -m benchmarks [--quick] [--json FILE] [--page] [NAMES]``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ from benchmarks.harness import Row
 from benchmarks.report import describe_environment, draw_group, render_page, render_rows
 
 _PREFIX = "bench_"
+_PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+#: The groups on that page, in their order.
+ON_PAGE = (
+    *("handoff", "collate", "scaling", "startup", "imports", "memory"),
+    *("statistics", "autotune", "gil"),
+)
+#: Those that take longer, or need more than a table, have pages of their own.
+ELSEWHERE = {
+    **dict.fromkeys(("augment", "augment_crop", "augment_colour", "augment_start", "ffcv"), "augmentation"),
+    "governor": "memory",
+}
 
 
 def find_groups() -> list[str]:
@@ -35,8 +46,16 @@ def main() -> int:
         "--quick", action="store_true", help="show that everything runs; too short to judge by"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the page of the documentation")
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="measure at full length what stands in docs/benchmarks.md; rewrite it",
+    )
     options = parser.parse_args()
+    if options.page and (options.names or options.quick):
+        parser.error("--page: expected neither NAMES nor --quick with it, since a page is of one whole run")
+    if options.page:
+        options.names = list(ON_PAGE)
     if unknown := sorted(set(options.names) - set(groups)):
         parser.error(f"no such group: {', '.join(unknown)}; there are: {', '.join(groups)}")
 
@@ -63,9 +82,9 @@ def main() -> int:
     if options.json:
         everything = {"environment": environment, "rows": [row for _, rows in results for row in rows]}
         options.json.write_text(json.dumps(everything, indent=1) + "\n")
-    if options.markdown and not failed:
-        figures = draw_figures(results, options.markdown)
-        options.markdown.write_text(render_page(results, environment, figures))
+    if options.page and not failed:
+        figures = draw_figures(results, _PAGE)
+        _PAGE.write_text(render_page(results, environment, figures))
     return 1 if failed else 0
 
 

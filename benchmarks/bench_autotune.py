@@ -139,7 +139,7 @@ def run(quick: bool) -> list[Row]:
     processes, arguments = (
         (1, {"patience": 1.0, "turns": 1, "seconds": 0.1})
         if quick
-        else (3, {"patience": 45.0, "turns": 4, "seconds": 0.6})
+        else (2, {"patience": 45.0, "turns": 4, "seconds": 0.6})
     )
     taken: dict[str, list[Turns]] = {load: [] for load in _LOADS}
     for _ in range(processes):

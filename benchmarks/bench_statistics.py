@@ -29,12 +29,13 @@ _AROUND_A_TICKET = (
     ("        began = stopwatch.began = perf_counter()\n", ""),
     ("        if began < stopwatch.due:\n", "        if True:\n"),
     (
-        "            ended = perf_counter()\n"
-        "            stopwatch.wall += ended - began\n"
-        "            stopwatch.ended = ended\n"
-        "            stopwatch.tickets += 1\n"
-        "            if ended - began > stopwatch.slow:\n"
-        "                stopwatch.note_slow(ended - began)\n",
+        """            ended = perf_counter()
+            stopwatch.wall += ended - began
+            stopwatch.ended = ended
+            stopwatch.tickets += 1
+            if ended - began > stopwatch.slow:
+                stopwatch.note_slow(ended - began)
+""",
         "",
     ),
 )

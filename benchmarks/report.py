@@ -168,7 +168,8 @@ def render_page(
 
 _PREFACE = """
     Run them yourself with `./dev bench`: it installs the peers into an environment of their own, measures and
-    rewrites this page. `./dev bench NAMES` prints only the groups named.
+    rewrites this page. `./dev bench NAMES` prints only the groups named. Transforms have
+    [a page of their own](benchmarks-augmentation.md), and so has [loading under a limit](benchmarks-memory.md).
 
     The sides of a comparison take turns, each in a fresh process, and the ratio is the median of the rounds'
     own ratios: read the ratios, the absolute numbers belong to the machine. In brackets stand the lowest and

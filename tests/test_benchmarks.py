@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import draw_figures, find_groups
+from benchmarks.__main__ import ELSEWHERE, ON_PAGE, draw_figures, find_groups
 from benchmarks.harness import Row
 from benchmarks.report import describe_environment, render_page, verdict
 
@@ -86,3 +86,9 @@ def test_the_page_shows_a_figure_for_what_has_peers_and_none_for_limits(tmp_path
     page = render_page(results, environment, figures)
     assert "(page/handoff.svg)" in page
     assert page.count(".svg") == 1
+
+
+def test_every_group_is_on_one_page() -> None:
+    assert sorted([*ON_PAGE, *ELSEWHERE]) == find_groups()
+    for page in ELSEWHERE.values():
+        assert (Path(__file__).parent.parent / "docs" / f"benchmarks-{page}.md").exists()
