@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -76,13 +77,14 @@ def _others_agree(expected: tuple[Fingerprint, ...], came: tuple[Fingerprint, ..
 
 
 def _compare(expected: Fingerprint, came: Fingerprint, samples: tuple[Any, Any] | None) -> Difference:
-    before, after = ({leaf.path: leaf for leaf in each.leaves} for each in (expected, came))
+    before, after = (_by_place(each) for each in (expected, came))
     if before.keys() != after.keys():
-        paths = tuple(sorted(before.keys() ^ after.keys()))
+        places = sorted(before.keys() ^ after.keys())
+        paths = tuple(path for path, _ in places)
         names = ", ".join(map(repr, paths[:_SHOWN_PATHS]))
-        missing = paths[0] in before
+        missing = places[0] in before
         return Difference("structure", paths, f"{names} {'is missing' if missing else 'should not be there'}")
-    differing = [(before[path], after[path]) for path in before if before[path] != after[path]]
+    differing = [(before[place], after[place]) for place in before if before[place] != after[place]]
     grades: tuple[tuple[How, Any], ...] = (
         ("type", lambda leaf: (leaf.kind, leaf.type)),
         ("dtype", lambda leaf: leaf.dtype),
@@ -97,6 +99,16 @@ def _compare(expected: Fingerprint, came: Fingerprint, samples: tuple[Any, Any] 
     paths = tuple(leaf.path for leaf, _ in differing)
     count, is_rounding = _count(differing, samples)
     return Difference("values", paths, f"values{_at(paths)}{count}", is_rounding)
+
+
+def _by_place(print_of: Fingerprint) -> dict[tuple[str, int], Leaf]:
+    """Return leaves by path; those of one path, as below the key ``""``, by their number too."""
+    seen: Counter[str] = Counter()
+    leaves = {}
+    for leaf in print_of.leaves:
+        seen[leaf.path] += 1
+        leaves[leaf.path, seen[leaf.path]] = leaf
+    return leaves
 
 
 def _count(differing: list[tuple[Leaf, Leaf]], samples: tuple[Any, Any] | None) -> tuple[str, bool]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -92,14 +94,16 @@ class Examination:
             if self._fresh is not None and not self._can_be_trusted(reader, crew, serial, usable):
                 self._fresh = None
             self._tell("stopping one thread while another one reads")
-            self._interrupt(reader, crew, serial, usable)
+            with _leaks_ignored():
+                self._interrupt(reader, crew, serial, usable)
             again: dict[int, Seen] = {}
             speed = None
             # What is known to be unsafe by now is not struck at: code of C might end the process.
             safe = not self._race.stalls and not find_clashes(self._evidence(serial))
             if safe:
                 self._tell(f"reading in {options.crew} threads at once")
-                self._strike(reader, crew, serial, usable)
+                with _leaks_ignored():
+                    self._strike(reader, crew, serial, usable)
             if not (self._race.stalls or self._hammer.stalls):
                 self._tell("reading once more")
                 again = read_again(reader, crew, _within(usable, serial))
@@ -261,6 +265,14 @@ def _items_of(dataset: Any, keys: Sequence[Hashable]) -> list[Item]:
     if size_hint(dataset) is not None:
         items += [Item("size", (keys[at],)) for at in choose_positions(len(keys), _HINTS)]
     return items
+
+
+@contextmanager
+def _leaks_ignored() -> Iterator[None]:
+    """Keep files quiet that a dataset loses because it is provoked to; there may be hundreds of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
 
 
 def _within(positions: Sequence[int], serial: SerialReadings) -> Sequence[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from nogil_loader.data.protocols import batched_fetch, fetch_list
@@ -60,9 +61,10 @@ def choose_positions(length: int, count: int) -> list[int]:
     run = min(4, max(1, count // 4))
     runs = max(1, count // run)
     starts = [at * (length - run) // max(1, runs - 1) for at in range(runs)]
-    chosen = sorted({start + step for start in starts for step in range(run)} | {0, length - 1})
-    # The last one takes the place of another where there was none left.
-    return chosen if len(chosen) <= count or count < 2 else [*chosen[: count - 1], length - 1]
+    chosen = {0, length - 1} | {start + step for start in starts for step in range(run)}
+    others = (at for at in range(0, length, max(1, length // count)) if at not in chosen)
+    chosen.update(islice(others, max(0, count - len(chosen))))
+    return sorted(chosen)
 
 
 def batches_of(keys: Sequence[Any], size: int) -> list[tuple[Any, ...]]:

@@ -72,7 +72,7 @@ class Report:
                 if count
             ]
             told = ", ".join(counts)
-        lines = [f"{self.name}{length}{read}: {told}"]
+        lines = wrap(f"{self.name}{length}{read}: {told}", width, "", "    ")
         if self.kind == "iterable":
             lines.append(
                 "An iterable: one thread reads it, whatever num_workers is; workers transform and collate."

@@ -8,10 +8,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from nogil_loader.check.advice import is_pythons_own
 from nogil_loader.check.census import Part, Spread, take_census
 from nogil_loader.check.evidence import Evidence
 from nogil_loader.check.finding import plural
-from nogil_loader.check.outcome import Value
+from nogil_loader.check.outcome import Raised, Value
 from nogil_loader.check.speed import Speed
 from nogil_loader.errors import describe_bytes, describe_index
 
@@ -64,6 +65,7 @@ class Summary:
         handles: Open files and the like that all threads share.
         speed: What several threads gain; None if that was not measured.
         effort: What was done.
+        python_failed: Calls in which Python itself failed, by a fault that is known.
     """
 
     read: int
@@ -75,6 +77,7 @@ class Summary:
     handles: tuple[tuple[str, str], ...]
     speed: Speed | None
     effort: Effort
+    python_failed: int = 0
 
     @classmethod
     def of(cls, evidence: Evidence, speed: Speed | None, effort: Effort) -> Summary:
@@ -97,6 +100,11 @@ class Summary:
             tuple(evidence.handles),
             speed,
             effort,
+            sum(
+                crossing.count
+                for crossing in evidence.crossings
+                if isinstance(crossing.outcome, Raised) and is_pythons_own(crossing.outcome)
+            ),
         )
 
     def lines(self) -> list[str]:
@@ -119,6 +127,7 @@ class Summary:
             if self.speed is None
             else {**dataclasses.asdict(self.speed), "gain": self.speed.gain},
             "effort": dataclasses.asdict(self.effort),
+            "python_failed": self.python_failed,
         }
 
     def _part_lines(self) -> list[str]:
@@ -188,6 +197,8 @@ class Summary:
             )
         if effort.threads:
             lines.append(f"  read in {effort.threads} threads at once")
+        elif effort.calls:
+            lines.append("  did not read in many threads at once: by then it was known not to be safe")
         if effort.calls and not effort.twins:
             lines.append(
                 "  first calls were not tried by several threads, since the dataset cannot be copied: name a "
@@ -203,6 +214,12 @@ class Summary:
                 f"  {plural(habits['restless'], 'sample')} differ each time: only shapes and dtypes were compared"
             )
         lines += [f"  all threads share {what}: {path}" for path, what in self.handles]
+        if self.python_failed:
+            lines.append(
+                f"  {plural(self.python_failed, 'call')} met a fault of Python 3.11, which is not the dataset's: now "
+                "and then ast.parse, which numpy.load uses, raises SystemError when threads change. Python 3.12 "
+                'does not; here on_failure="rebuild" reads such a sample again'
+            )
         lines.append(f"  took {effort.seconds:.1f} s")
         return lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nogil_loader.check.advice import is_pythons_own
 from nogil_loader.check.crossing import Crossing
 from nogil_loader.check.difference import Difference, tell_difference
 from nogil_loader.check.evidence import Evidence
@@ -33,7 +34,7 @@ def find_clashes(evidence: Evidence) -> list[Clash]:
     for crossing in evidence.crossings:
         outcome = crossing.outcome
         if isinstance(outcome, Raised):
-            if not _raises_alone(evidence, crossing.position, outcome):
+            if not (is_pythons_own(outcome) or _raises_alone(evidence, crossing.position, outcome)):
                 clashes.append(Clash(crossing))
         elif isinstance(outcome, Value):
             difference = _difference(evidence, crossing, outcome)
