@@ -216,7 +216,7 @@ class Summary:
         lines += [f"  all threads share {what}: {path}" for path, what in self.handles]
         if self.python_failed:
             lines.append(
-                f"  {plural(self.python_failed, 'call')} met a fault of Python 3.11, which is not the dataset's: now "
+                f"  {plural(self.python_failed, 'call')} met a fault of Python 3.11, none of the dataset: now "
                 "and then ast.parse, which numpy.load uses, raises SystemError when threads change. Python 3.12 "
                 'does not; here on_failure="rebuild" reads such a sample again'
             )
