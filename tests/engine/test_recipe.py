@@ -12,8 +12,8 @@ import pytest
 from nogil_loader.collate import DefaultCollate, default_collate, pad_collate
 from nogil_loader.data.protocols import SampleStream
 from nogil_loader.engine.outcome import Failure, Loaded, Outcome
-from nogil_loader.engine.recipe import COLLATE, FETCH, Recipe
-from nogil_loader.engine.scope import SampleScope
+from nogil_loader.engine.recipe import Recipe
+from nogil_loader.engine.scope import COLLATE, FETCH, SampleScope
 from nogil_loader.engine.ticket import Ticket
 from nogil_loader.errors import CollateError
 
