@@ -82,7 +82,8 @@ class Tuner:
 
     Whoever measures counts batches and seconds from the moment when a setting is in use, and asks after each batch
     whether that is `enough`. If so it tells `observe` what it measured and uses the setting that it gets for the
-    next interval. What was counted when an epoch ends is dropped, and the next epoch is announced (`begin_epoch`).
+    next interval. An epoch in which everything starts up anew is announced (`begin_epoch`), and what was counted
+    before it is dropped.
 
     Args:
         start: Workers to begin with.
