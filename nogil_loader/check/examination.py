@@ -84,7 +84,7 @@ class Examination:
         """Read, and judge."""
         began = time.monotonic()
         options = self._options
-        with self._randomness.kept(), Crew(options.crew, options.timeout) as crew:
+        with _leaks_ignored(), self._randomness.kept(), Crew(options.crew, options.timeout) as crew:
             reader = Reader(self._usage.subject, self._items, self._randomness, options.seed, options.crew)
             self._tell(f"asking for {len(self._items)} things one at a time")
             serial = read_serially(reader, crew, options.seed, in_caller=self._usage.subject.is_shared)
@@ -94,21 +94,20 @@ class Examination:
             if self._fresh is not None and not self._can_be_trusted(reader, crew, serial, usable):
                 self._fresh = None
             self._tell("stopping one thread while another one reads")
-            with _leaks_ignored():
-                self._interrupt(reader, crew, serial, usable)
+            self._interrupt(reader, crew, serial, usable)
             again: dict[int, Seen] = {}
             speed = None
             # What is known to be unsafe by now is not struck at: code of C might end the process.
             safe = not self._race.stalls and not find_clashes(self._evidence(serial))
             if safe:
                 self._tell(f"reading in {options.crew} threads at once")
-                with _leaks_ignored():
-                    self._strike(reader, crew, serial, usable)
+                self._strike(reader, crew, serial, usable)
             if not (self._race.stalls or self._hammer.stalls):
                 self._tell("reading once more")
                 again = read_again(reader, crew, _within(usable, serial))
             if safe and not self._hammer.stalls:
                 speed = self._measure(reader, crew, serial, usable)
+            self._close_rest(crew)
         effort = Effort(
             calls=self._race.tally.calls + self._hammer.tally.calls,
             places=self._race.tried,
@@ -176,6 +175,13 @@ class Examination:
             found.places += part.places
             found.tried += part.tried
             found.lines = max(found.lines, part.lines)
+
+    def _close_rest(self, crew: Crew) -> None:
+        """Close what only the threads can close that opened it."""
+        fresh = self._fresh
+        if fresh is not None and not (self._race.stalls or self._hammer.stalls):
+            for hand in crew.hands[:2]:
+                crew.do(hand, lambda hand: fresh.close_rest())
 
     def _strike(self, reader: Reader, crew: Crew, serial: SerialReadings, usable: Sequence[int]) -> None:
         self._hammer = hammer(

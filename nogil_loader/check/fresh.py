@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ class Fresh:
     def __init__(self, dataset: Any, make: Callable[[], Any]) -> None:
         self._dataset = dataset
         self._make = make
+        self._unclosed: list[Any] = []
 
     @classmethod
     def of(cls, dataset: Any, make: Callable[[], Any] | None) -> Fresh | None:
@@ -60,7 +60,12 @@ class Fresh:
             yield dataset
         finally:
             for handle in self.handles(dataset).values():
-                close(handle)
+                if not close(handle):
+                    self._unclosed.append(handle)
+
+    def close_rest(self) -> None:
+        """Close what could not be closed so far; to be called in each of the threads that read."""
+        self._unclosed = [handle for handle in self._unclosed if not close(handle)]
 
     def handles(self, dataset: Any) -> dict[str, Any]:
         """Return what is open on a new dataset that is not the other one's, by the way there."""
@@ -83,7 +88,10 @@ class Fresh:
                 close(old)
 
 
-def close(handle: Any) -> None:
-    """Close a file or the like, whatever it says to that."""
-    with contextlib.suppress(Exception):
+def close(handle: Any) -> bool:
+    """Close a file or the like; False if it does not let this thread do that."""
+    try:
         handle.close()
+    except Exception:  # noqa: BLE001 - someone else's object
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import io
 import itertools
 import os
@@ -15,6 +16,7 @@ import tarfile
 import tempfile
 import threading
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -200,7 +202,10 @@ class LazyConnection(Connection):
         return super().__getitem__(index)
 
     def close(self) -> None:
-        self.connection = None  # type: ignore[assignment]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # no other thread can close it
+            self.connection = None  # type: ignore[assignment]
+            gc.collect()  # it is in a circle
 
 
 class SharedCursor(Connection):
