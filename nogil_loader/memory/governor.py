@@ -106,9 +106,12 @@ class Governor:
 
     @property
     def held_back(self) -> int:
-        """How often a piece had to wait, was made smaller or was given up, so far."""
+        """How often so far there was no room for a piece, or one was made smaller or given up.
+
+        A piece also waits for a reading, or for the first one to show what samples take: that is no shortage.
+        """
         counts = self._moves.counts
-        return counts["waits"] + counts["splits"] + counts["cuts"] + counts["revoked"]
+        return counts["no room"] + counts["splits"] + counts["cuts"] + counts["revoked"]
 
     # What happens
 
@@ -254,6 +257,7 @@ class Governor:
                 return moves.split(piece, size, "share", level, now)
         if level.used + budget.expected + budget.ranks * need <= level.soft:
             return moves.load(piece, need)
+        moves.counts["no room"] += 1
         return self._shortfall.make_room(piece, need, level, now) if starved else moves.wait()
 
     def progress(self, start: int, sizes: Sequence[int], now: float) -> Decision:
