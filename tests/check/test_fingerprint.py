@@ -26,14 +26,9 @@ LEAVES = st.one_of(
     st.binary(max_size=5),
     hnp.arrays(st.sampled_from(["u1", "<i4", ">i4", "f4", "f8", "?", "M8[s]"]), hnp.array_shapes(max_side=3)),
 )
-SAMPLES = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.tuples(inner, inner),
-        st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    ),
-    max_leaves=8,
+PARTS = st.one_of(LEAVES, st.lists(LEAVES, max_size=3), st.tuples(LEAVES, LEAVES))
+SAMPLES = st.one_of(
+    PARTS, st.lists(PARTS, max_size=3), st.dictionaries(st.text(max_size=3), PARTS, max_size=3)
 )
 
 
