@@ -90,6 +90,12 @@ def _doubts(bench: Bench, epochs: int, ours: Sequence[Setting]) -> list[str]:
             f"The dataset was read up to {epochs} times within {bench.seconds:g} s, so the figures include the "
             f"beginning of epochs."
         )
+    skipping = [each for each in ours if each.note]
+    if skipping:
+        workers = skipping[-1].num_workers
+        notes.append(
+            f"With {workers} worker{'s' * (workers != 1)} {skipping[-1].note}; they count for nothing."
+        )
     others = [each.other_cores for each in ours if each.other_cores is not None]
     busiest = max(others, default=0.0)
     if busiest > _BUSY * available_cpus():

@@ -21,7 +21,9 @@ from nogil_loader.loader import DataLoader
 class Feed(Protocol):
     """A loader that is read epoch after epoch."""
 
-    note: str
+    @property
+    def note(self) -> str:
+        """What a reader of the figures has to know."""
 
     def epoch(self) -> Iterator[Any]:
         """Begin an epoch."""
@@ -58,8 +60,6 @@ class OurFeed:
         loader: Not iterated yet.
     """
 
-    note = ""
-
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
         self._iterator: LoaderIterator | None = None
@@ -67,6 +67,12 @@ class OurFeed:
         self._longest = Statistics()
         self._stages: Counter[str] = Counter()
         self._waited = 0.0
+
+    @property
+    def note(self) -> str:
+        """What a reader of the figures has to know."""
+        skipped = self.loader.totals.skipped
+        return f"{skipped:,} samples were left out, since they raised" if skipped else ""
 
     def epoch(self) -> Iterator[Any]:
         """Begin an epoch."""

@@ -145,3 +145,20 @@ def test_an_epoch_without_a_batch_is_no_epoch(length: int, arguments: dict[str, 
     feed = OurFeed(nl.DataLoader(Rows(length), batch_size=10, num_workers=0, **arguments))
     with pytest.raises(LoaderError, match="an epoch has no batch"):
         Reader(feed).fill(1, 1.0)
+
+
+def test_samples_that_are_left_out_are_told_of() -> None:
+    class Torn:
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, index: int) -> int:
+            if index in (3, 7):
+                raise ValueError("torn")
+            return index
+
+    with nl.DataLoader(Torn(), 4, num_workers=0, on_failure=nl.FailurePolicy(skip=10)) as loader:
+        feed = OurFeed(loader)
+        assert feed.note == ""
+        assert sum(len(batch) for batch in feed.epoch()) == feed.delivered() == 18
+        assert feed.note == "2 samples were left out, since they raised"
