@@ -88,7 +88,7 @@ _KNOWN = (
         r"|expecting value|overlapped|writing handle|cannot reshape|invalid literal|not a gzip|corrupt|bad data"
         r"|negative seek|short read|cannot identify",
         (
-            f"a file: read with os.pread(fd, size, offset), which has no position; or {PER_THREAD}",
+            f"read a file with os.pread(fd, size, offset), which needs no position; or {PER_THREAD}",
             LOCK,
         ),
     ),

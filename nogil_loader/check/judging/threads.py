@@ -14,7 +14,11 @@ from nogil_loader.check.judging.bound import find_bound
 from nogil_loader.check.judging.clashes import Clash, find_clashes
 from nogil_loader.check.outcome import Raised, Value
 
-_NOUNS: dict[Kind, str] = {"sample": "sample", "batch": "batch", "size": "size hint"}
+_NOUNS: dict[Kind, tuple[str, str]] = {
+    "sample": ("sample", "samples"),
+    "batch": ("batch", "batches"),
+    "size": ("size hint", "size hints"),
+}
 
 
 def judge_threads(evidence: Evidence) -> Iterator[Finding]:
@@ -26,12 +30,13 @@ def judge_threads(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _judge_different(evidence: Evidence, clashes: Sequence[Clash]) -> Iterator[Finding]:
-    for kind, noun in _NOUNS.items():
+    for kind, (noun, nouns) in _NOUNS.items():
         found = [clash for clash in clashes if evidence.items[clash.crossing.position].kind == kind]
         if not found:
             continue
         wrong = sorted({clash.crossing.position for clash in found})
-        read = len(evidence.positions(kind))
+        told = sum(clash.crossing.count for clash in found)
+        calls = sum(each.count for each in evidence.crossings if evidence.items[each.position].kind == kind)
         owned = [clash for clash in found if clash.owner is not None]
         details = list(some([_tell(evidence, clash) for clash in _telling(found)]))
         if owned:
@@ -43,8 +48,7 @@ def _judge_different(evidence: Evidence, clashes: Sequence[Clash]) -> Iterator[F
         yield Finding(
             "differs",
             "error",
-            f"not thread-safe: {plural(len(wrong), noun)} of {read:,} came out differently while other threads "
-            "read",
+            f"not thread-safe: {told} of {calls:,} {nouns} came out differently while other threads read",
             tuple(details),
             _advice_for(evidence, bool(owned)),
             tuple(evidence.key(position) for position in wrong),
@@ -89,7 +93,10 @@ def _hints_at_cause(evidence: Evidence, positions: Iterable[int]) -> list[str]:
 
 def _advice_for(evidence: Evidence, is_owned: bool) -> tuple[str, ...]:
     if evidence.handles:
-        return (f"a file: read with os.pread(fd, size, offset), which has no position; or {PER_THREAD}", LOCK)
+        return (
+            f"read a file with os.pread(fd, size, offset), which needs no position; or {PER_THREAD}",
+            LOCK,
+        )
     keep = "keep what belongs to one sample in local variables, not on the dataset or in the module"
     return (keep, f"or {PER_THREAD}" if is_owned else "or clone_dataset=True: a copy for each worker", LOCK)
 
