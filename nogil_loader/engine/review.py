@@ -44,8 +44,8 @@ class Reviewer:
         self._look_at = 0.0
 
     def begin(self, now: float) -> None:
-        """Note that an epoch begins."""
-        self._look_at = now + _PERIOD
+        """Note that an epoch begins; many short ones are looked at together."""
+        self._look_at = self._look_at or now + _PERIOD
 
     def look(self, run: EpochRun, now: float) -> None:
         """Judge an epoch if it is time to; called by a consumer that waits."""

@@ -73,12 +73,13 @@ class StageSeconds:
     as fetch.
 
     Attributes:
-        fetch: Reading samples: ``__getitem__``, ``__getitems__``, the iterator of an iterable.
+        fetch: Reading samples: ``__getitem__``, ``__getitems__``, the iterator of an iterable, for which one more
+            thread counts.
         transform: Declared transforms.
         collate: Making batches of samples.
         convert: Handing batches to another framework, and moving samples about.
         compile: Compiling kernels, or waiting for one that another thread compiles.
-        memory: Waiting for memory.
+        memory: Waiting for memory, or for the governor's word about it.
         idle: Nothing to load: as many batches are ready as may be and the consumer is to take one, or an iterable
             has not given the next samples yet.
         start_up: ``worker_init_fn`` and ``clone_dataset``.
@@ -160,7 +161,8 @@ class Statistics:
         samples_per_second: Over the whole epoch.
         recent_samples_per_second: Over the latest 1,000 batches of the last ten seconds.
         stages: What worker threads spent their time on.
-        batch_seconds: How long it took to load one of the latest timed batches; None as long as there are none.
+        batch_seconds: How long it took to load one of the latest batches, without compiling kernels, and without
+            reading where an iterable gives the samples; None as long as there are none.
         wait_seconds: How long the consumer waited for one of the latest batches; None as long as there are none.
         consumer_wait: Seconds that the consumer waited for batches.
         queue: Batches on their way.
@@ -216,10 +218,9 @@ class Statistics:
         share = f"the consumer waits for data {self.consumer_wait_share:.0%} of the time"
         if self.bottleneck == "consumer":
             return f"The loader keeps up: {share}."
-        stages = {name: self.stages.as_dict()[name] for name in BUSY}
-        slowest = max(stages, key=lambda name: stages[name])
-        busy = self.stages.busy
-        where = f", and workers spend {stages[slowest] / busy:.0%} of loading on {slowest}" if busy else ""
+        stages = {name: self.stages.as_dict()[name] for name in _WORK}
+        slowest, spent = max(stages, key=lambda name: stages[name]), sum(stages.values())
+        where = f", and workers spend {stages[slowest] / spent:.0%} of loading on {slowest}" if spent else ""
         verdict = (
             "The loader holds the consumer up" if self.bottleneck == "loader" else "Both take their time"
         )
@@ -228,5 +229,7 @@ class Statistics:
 
 #: Stages in which a batch is made.
 BUSY = ("fetch", "transform", "collate", "convert")
+# What may be in the way of a batch.
+_WORK = (*BUSY, "compile", "memory")
 #: All stages.
 STAGES = tuple(field.name for field in fields(StageSeconds))

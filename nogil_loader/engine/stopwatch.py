@@ -139,6 +139,7 @@ class Stopwatch:
         self.wall = 0.0
         self.tickets = 0
         self.cpu = self.samples = self.nbytes = 0.0
+        self._cpu_began = 0.0
         self.asked = self.wanted = 0
         self._mark = mark
         self._born = perf_counter()
@@ -215,6 +216,7 @@ class Stopwatch:
         self.due = 0.0 if listening.listeners else self.began + cost / _COST
 
     def _look_for_waiters(self) -> None:
+        _give_way()  # after a sleep the first call of anything takes long
         asked = perf_counter()
         _give_way()
         self.asked += 1
@@ -237,6 +239,7 @@ class Stopwatch:
 
     def enter(self, stage: str) -> None:
         """Begin something that is all one stage, and no ticket."""
+        self._cpu_began = thread_time()
         self.began = perf_counter()
         self._book = self._book._replace(shares={stage: 1.0})
         for listener in listening.listeners:
@@ -247,6 +250,7 @@ class Stopwatch:
         ended = perf_counter()
         self.wall += ended - self.began
         self.ended = ended
+        self.cpu += thread_time() - self._cpu_began
         for listener in listening.listeners:
             listener.enter(self.worker, "", ended)
 

@@ -43,6 +43,7 @@ class Timesheet:
         self._stopwatches: list[Stopwatch] = []
         self._inline: Stopwatch | None = None
         self._prepared = 0.0
+        self._final: StageSeconds | None = None
 
     def stopwatch(self, worker: int | str, *, inline: bool = False) -> Stopwatch:
         """Begin to time a thread; with ``inline``, the consumer's own."""
@@ -70,7 +71,7 @@ class Timesheet:
         watches = list(self._stopwatches)
         samples = sum(each.samples for each in watches)
         weighed = sum(each.nbytes for each in watches)
-        stages = self._stages(watches, now)
+        stages = self._stages(watches, now) if self._final is None else self._final
         reads = any(each.worker == READER for each in watches)
         waited = pace.waited_until(now) if inline is None else stages.total - stages.idle
         if inline is None or reads:
@@ -92,6 +93,8 @@ class Timesheet:
     def end(self) -> None:
         """Note that the epoch is over; safe from finalisers."""
         self.pace.end()
+        if self._final is None:  # what threads finish afterwards is not the epoch's any more
+            self._final = self._stages(list(self._stopwatches), self.pace.ended or perf_counter())
 
     def _stages(self, watches: list[Stopwatch], now: float) -> StageSeconds:
         sums: defaultdict[str, float] = defaultdict(float)
@@ -111,9 +114,9 @@ class Timesheet:
 
 
 def _cpu(watches: list[Stopwatch], now: float) -> WorkerCpu | None:
-    timed = [each for each in watches if each.asked]
-    wall = sum(each.busy(now) for each in timed)
-    if wall <= 0.0:
+    known = [each for each in watches if each.asked or each.worker == READER]
+    wall, asked = sum(each.busy(now) for each in known), sum(each.asked for each in known)
+    if wall <= 0.0 or not asked:
         return None
-    share = min(1.0, sum(each.cpu for each in timed) / wall)
-    return WorkerCpu(share, sum(each.wanted for each in timed) / sum(each.asked for each in timed))
+    share = min(1.0, sum(each.cpu for each in known) / wall)
+    return WorkerCpu(share, sum(each.wanted for each in known) / asked)
