@@ -77,6 +77,7 @@ class TrialPlan:
             if is_warm:
                 yield [Trial(at, place, burst, has_twins, is_warm) for at, place in places]
             else:
+                yield [Trial(at, place, (at,), has_twins, is_warm) for at, place in places]
                 yield [
                     Trial(at, place, self._afar(positions, at), has_twins, is_warm) for at, place in places
                 ]

@@ -339,6 +339,18 @@ class CountsByKey(Dataset):
         return value
 
 
+class CountsReads(Dataset):
+    """Says how often a sample was read."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.reads: dict[int, int] = {}
+
+    def __getitem__(self, index: int) -> int:
+        self.reads[index] = self.reads.get(index, 0) + 1
+        return self.reads[index]
+
+
 class SmallCache(Dataset):
     """Forgets the oldest of its samples, perhaps the one that somebody has just found in it."""
 
@@ -890,6 +902,7 @@ FAULTS: dict[Callable[[Path], Any], set[str]] = {
     ViewsWrittenLater: {"overwritten"},
     Counter: {"lost-update"},
     CountsByKey: {"lost-update"},
+    CountsReads: {"lost-update"},
     SmallCache: {"raises-in-threads"},
     LastOne: {"differs"},
     GoesOverCache: {"raises-in-threads"},
