@@ -156,3 +156,18 @@ def test_samples_that_are_left_out_are_not_delivered() -> None:
 
     told = statistics_of(nl.DataLoader(Torn(20), 4, num_workers=2, on_failure=nl.FailurePolicy(skip=1)))
     assert (told.planned, told.delivered, told.skipped, told.batches) == (20, 19, 1, 5)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_bytes_are_those_of_every_batch_however_fast_and_different_they_are(workers: int) -> None:
+    class Uneven(Numbers):
+        def __getitem__(self, index: int) -> Any:
+            return np.zeros(100_000 if index % 97 == 5 else 1, np.uint8)
+
+    truth = sum(100_000 if index % 97 == 5 else 1 for index in range(2000))
+    assert statistics_of(nl.DataLoader(Uneven(2000), 1, num_workers=workers)).nbytes == truth
+    with nl.DataLoader(Uneven(2000), 1, num_workers=workers) as loader:
+        iterator = iter(loader)
+        taken = sum(next(iterator).nbytes for _ in range(300))
+        loader.close()
+        assert iterator.statistics().nbytes == pytest.approx(taken, rel=0.3)

@@ -62,6 +62,7 @@ class Counsel:
             nothing.
         estimate: The governor's own.
         holdings: What the consumer has.
+        loaded: Bytes of all batches that were loaded and not given up.
         patience: Seconds, at most half of one, that an idle thread may sleep before it should ``look``.
     """
 
@@ -82,6 +83,7 @@ class Counsel:
         self._free = free
         self._rereadable = rereadable
         self._clock = clock
+        self.loaded = 0
         self._unsound = False
         self._size: tuple[int, int] | None = None
         self._looked_at = -1.0
@@ -199,7 +201,10 @@ class Counsel:
 
     def _revoke(self, run: EpochRun, starts: Sequence[int], dropped: list[Any]) -> None:
         for start in starts:
-            dropped.append(run.ledger.revoke(start))
+            ready = run.ledger.revoke(start)
+            if ready is not None:
+                self.loaded -= ready.weight.nbytes
+            dropped.append(ready)
             run.wake_worker()
 
     def _tell(self) -> None:

@@ -107,6 +107,11 @@ class Ledger:
         kinds = [type(entry) for entry in list(self._entries.values())]
         return kinds.count(Planned), kinds.count(Lease), kinds.count(Ready)
 
+    def waiting(self) -> int:
+        """Return how many samples are in batches that wait for the consumer."""
+        ready = [entry for entry in list(self._entries.values()) if type(entry) is Ready]
+        return sum(len(entry.ticket.keys) for entry in ready)
+
     @property
     def outstanding(self) -> int:
         """Tickets that are planned, leased or ready."""

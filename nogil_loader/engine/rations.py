@@ -239,6 +239,7 @@ class Rations:
     def weigh(self, loaded: Loaded) -> Weight:
         """Find out what a batch takes; not under the lock, since it looks into the user's objects."""
         nbytes = size_of(loaded.raw)
+        self._counsel.loaded += nbytes
         if nbytes < _WORTH_TRACKING:
             # Small, not asked about, and no larger than others: nobody wants to know.
             known = nbytes <= self._known_bytes and not self._counsel.governor.under_way
@@ -340,6 +341,11 @@ class Rations:
     def reading(self) -> MemoryReading | None:
         """Limit and use now, or what was last known of them."""
         return self._counsel.reading()
+
+    @property
+    def loaded(self) -> int:
+        """Bytes of all batches that were loaded and not given up."""
+        return self._counsel.loaded
 
     def statistics(self) -> MemoryStatistics:
         """A snapshot."""

@@ -58,6 +58,7 @@ class EpochRun:
         capacity: Tickets that may exist at a time.
         lock: Around everything that concerns the ledger, or the ledger and the governor.
         autotune: What changes its size; None for nobody.
+        left_behind: Samples that were loaded and not delivered when the run was closed.
         times: Who took how long for what.
     """
 
@@ -84,6 +85,7 @@ class EpochRun:
         # The sample that is being loaded where the consumer is itself user code inside another loader.
         self.outer = current_scope.get()
         self.closed = False
+        self.left_behind = 0
         self.rebuilds = 0
         self.abandoned = 0
         self.autotune: Autotune | None = None
@@ -325,6 +327,8 @@ class EpochRun:
 
     def close(self) -> None:
         """End the run and drop what was not delivered; safe from any thread, signal handler or finaliser."""
+        if not self.closed:
+            self.left_behind = self._ledger.waiting()
         self.closed = True
         self.times.end()
         self._ledger.forget()

@@ -17,6 +17,10 @@ def snapshot(run: EpochRun, workers_alive: int = 0) -> Statistics:
     ledger, setting = run.ledger, run.setting
     done = ledger.account.progress
     planned, loading, ready = ledger.count()
+    report = run.times.report(done)
+    if run.rations is not None:  # it weighs every batch
+        loaded = done.delivered + (run.left_behind if run.closed else ledger.waiting())
+        report["nbytes"] = round(run.rations.loaded * done.delivered / loaded) if loaded else 0
     return Statistics(
         epoch=run.epoch,
         planned=ledger.account.planned,
@@ -33,5 +37,5 @@ def snapshot(run: EpochRun, workers_alive: int = 0) -> Statistics:
         buffers_made=buffers.made,
         buffers_reused=buffers.reused,
         tuning=() if run.autotune is None else run.autotune.events,
-        **run.times.report(done),
+        **report,
     )

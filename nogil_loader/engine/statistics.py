@@ -157,7 +157,8 @@ class Statistics:
         num_workers: Workers in use.
         prefetch_factor: Batches loaded ahead for each of them.
         seconds: From ``iter(loader)`` until now, or to the end of the epoch.
-        nbytes: Bytes of delivered batches; exact if all samples have the same size, else an estimate.
+        nbytes: Bytes of delivered batches. With ``memory="off"`` batches that take microseconds are not all
+            weighed, and then this is an estimate.
         samples_per_second: Over the whole epoch.
         recent_samples_per_second: Over the latest 1,000 batches of the last ten seconds.
         stages: What worker threads spent their time on.
