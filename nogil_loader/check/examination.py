@@ -74,9 +74,8 @@ class Examination:
         self._items = _items_of(self._dataset, _keys_of(usage, self._length, options.samples))
         self._randomness = Randomness(self._dataset)
         self._handles = handles_of(self._dataset)
-        self._fresh = (
-            Fresh.of(self._dataset, make) if usage.subject.is_shared else None
-        )  # before the first call
+        # Before the first call.
+        self._fresh = Fresh.of(self._dataset, make) if usage.subject.is_shared else None
         self._race = RaceFindings()
         self._hammer = HammerFindings()
 

@@ -16,13 +16,16 @@ from nogil_loader.check.item import Item
 from nogil_loader.check.outcome import Outcome, Raised, Seen, Value
 from nogil_loader.check.randomness import Randomness, changed
 from nogil_loader.engine.scope import SampleScope, WorkerInfo, current_scope, current_worker
+from nogil_loader.memory.reading import read_memory
 from nogil_loader.memory.weigh import size_of
 
 #: Makes what a call is made in, such as something that watches it.
 Within: TypeAlias = Callable[[], AbstractContextManager[object]]
 
-# Samples that are kept to see whether they change, and to compare them value by value.
+# Samples are kept to see whether they change, and to compare them value by value: so many bytes, or this share
+# of the memory that is left.
 _KEPT_BYTES = 1 << 28
+_KEPT_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,22 @@ class Subject:
         return self.clone is None
 
 
+def _room() -> int:
+    reading = read_memory()
+    return _KEPT_BYTES if reading is None else min(_KEPT_BYTES, reading.headroom // _KEPT_SHARE)
+
+
 @dataclass
 class Memory:
     """Samples that were kept, and what they were.
 
     Attributes:
+        most: Bytes that may be kept.
         samples: Position → the samples that one call returned.
         prints: What they were then.
     """
 
+    most: int = field(default_factory=_room)
     samples: dict[int, list[Any]] = field(default_factory=dict)
     prints: dict[int, tuple[Fingerprint, ...]] = field(default_factory=dict)
     nbytes: int = 0
@@ -61,7 +71,7 @@ class Memory:
 
     def keep(self, position: int, samples: list[Any], prints: tuple[Fingerprint, ...], nbytes: int) -> None:
         """Keep samples if there is room for them."""
-        if position in self.samples or self.nbytes + nbytes > _KEPT_BYTES:
+        if position in self.samples or self.nbytes + nbytes > self.most:
             return
         self.nbytes += nbytes
         self.samples[position] = samples

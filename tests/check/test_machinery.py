@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 
 from nogil_loader.check.crew import Crew, Hand
+from nogil_loader.check.fingerprint import fingerprint
 from nogil_loader.check.fresh import Fresh
 from nogil_loader.check.instructions import instructions
 from nogil_loader.check.outcome import Hung
 from nogil_loader.check.places import Place, Profile, Stop, choose
 from nogil_loader.check.randomness import NUMPY, PYTHON, Randomness, changed
+from nogil_loader.check.reading import Memory
 from nogil_loader.check.twin import NoTwinError, state_of, twin_of
 from nogil_loader.check.walk import generators_of, handles_of
 
@@ -381,3 +383,15 @@ def test_random_states_are_set_told_and_put_back() -> None:
         assert drawn == (random.random(), np.random.rand(), own.method.random())  # type: ignore[attr-defined]
     after = random.random(), np.random.rand(), own.method.random()  # type: ignore[attr-defined]
     assert len({*before, *drawn, *after}) == 9
+
+
+def test_no_more_samples_are_kept_than_there_is_room_for() -> None:
+    memory = Memory(most=100)
+    prints = (fingerprint([1]),)
+    for position in range(3):
+        memory.keep(position, [[1]], prints, 40)
+    assert memory.samples.keys() == {0, 1}
+    memory.samples[1][0].append(2)
+    assert memory.find_changed() == [1]
+    assert memory.find_changed() == []
+    assert 0 < Memory().most <= 1 << 28
