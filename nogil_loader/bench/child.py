@@ -140,7 +140,9 @@ def _with_governor(memory: Memory, feed: OurFeed) -> Memory:
     now = feed.now().memory
     if now is None:
         return memory
-    shrinks = sum(event.after < event.before for event in now.events) + now.splits + now.cuts
+    # How much room there is, in eighths, follows what others use; it takes nothing away by itself.
+    events = [event for event in now.events if event.allowance != "room"]
+    shrinks = sum(event.after < event.before for event in events) + now.splits + now.cuts
     return Memory(memory.peak_bytes, memory.limit or now.limit, memory.timeline, shrinks)
 
 

@@ -16,6 +16,7 @@ from nogil_loader.engine.iterator import LoaderIterator
 from nogil_loader.engine.statistics import Statistics
 from nogil_loader.errors import LoaderError
 from nogil_loader.loader import DataLoader
+from nogil_loader.testing import sample_scope
 
 
 class Feed(Protocol):
@@ -191,6 +192,38 @@ class Plan:
     def samples(self) -> int:
         """Samples that came so far, in all epochs."""
         return self._samples
+
+
+class InScope:
+    """A dataset whose samples draw random numbers by ``sample_rng``, for a loader that knows nothing of it.
+
+    Args:
+        dataset: Map-style.
+        seed: Of the numbers.
+    """
+
+    def __init__(self, dataset: Any, seed: int) -> None:
+        self.dataset = dataset
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, key: Any) -> Any:
+        with sample_scope(seed=self._seed, index=key):
+            return self.dataset[key]
+
+
+def as_read_by_peers(dataset: Any, seed: int) -> Any:
+    """Return a dataset as other loaders can read it: where it asks for ``sample_rng``, in a scope that has it."""
+    try:
+        dataset[0]
+    except RuntimeError as error:
+        if "sample_rng() was called outside" in str(error):
+            return InScope(dataset, seed)
+    except Exception:  # noqa: BLE001, S110 - it will be told of the sample that raises when it is measured
+        pass
+    return dataset
 
 
 class Load:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nogil_loader.bench.feeds import Load, PeerFeed, Plan
+from nogil_loader.bench.feeds import Load, PeerFeed, Plan, as_read_by_peers
 from nogil_loader.bench.subject import Subject
 
 # A pipeline that gives nothing for so long is stuck; the bench itself gives up on a child before that.
@@ -77,7 +77,7 @@ def _open_torch(subject: Subject, plan: Plan, workers: int, ahead: int) -> PeerF
     else:
         arguments["batch_sampler"] = plan
     batches = "the loader's collate_fn" if subject.collate_fn is not None else "torch's default_collate"
-    return PeerFeed(DataLoader(subject.dataset, **arguments), plan, f"worker processes; {batches}")
+    return PeerFeed(DataLoader(_dataset(subject), **arguments), plan, f"worker processes; {batches}")
 
 
 def _open_torchdata(subject: Subject, plan: Plan, workers: int, ahead: int) -> PeerFeed:
@@ -174,14 +174,18 @@ class _Batches:
         return self.load(self.keys[index])
 
 
+def _dataset(subject: Subject) -> Any:
+    return as_read_by_peers(subject.dataset, subject.arguments.get("seed") or 0)
+
+
 def _threads(subject: Subject, plan: Plan) -> tuple[Load, str]:
     """What worker threads call, and how that is told."""
     if plan.single:
-        return Load(subject.dataset, None), "worker threads; single samples"
+        return Load(_dataset(subject), None), "worker threads; single samples"
     own = subject.collate_fn
     if own is not None:
-        return Load(subject.dataset, own), "worker threads; the loader's collate_fn"
-    return Load(subject.dataset, stack_samples), "worker threads; numpy.stack"
+        return Load(_dataset(subject), own), "worker threads; the loader's collate_fn"
+    return Load(_dataset(subject), stack_samples), "worker threads; numpy.stack"
 
 
 def choose_peers(names: Iterable[str]) -> tuple[list[str], list[str]]:

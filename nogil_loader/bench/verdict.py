@@ -85,7 +85,7 @@ def judge(
         _gil(row, chosen, crowd) if gil else None,
         _waiting(chosen, cores),
         _bandwidth(row, crowd),
-        _cpu(chosen, cores),
+        _cpu(row, chosen, cores),
     ):
         if verdict is not None:
             return verdict
@@ -194,7 +194,7 @@ def _bandwidth(row: Sequence[Setting], crowd: Setting) -> Verdict | None:
     )
 
 
-def _cpu(chosen: Setting, cores: int) -> Verdict | None:
+def _cpu(row: Sequence[Setting], chosen: Setting, cores: int) -> Verdict | None:
     share = _on_cpu(chosen)
     busy = {stage: chosen.stages.get(stage, 0.0) for stage in BUSY}
     if share is None or not sum(busy.values()):
@@ -202,7 +202,10 @@ def _cpu(chosen: Setting, cores: int) -> Verdict | None:
     stage = max(busy, key=lambda name: busy[name])
     part = busy[stage] / sum(busy.values())
     full = chosen.num_workers >= cores
-    more = f"all {cores} usable cores are at work" if full else "more workers bring nothing within the noise"
+    tried = any(each.num_workers > chosen.num_workers for each in row)
+    more = "more workers bring nothing within the noise" if tried else "more workers were not tried"
+    if full:
+        more = f"all {cores} usable cores are at work"
     return Verdict(
         "cpu",
         f"Bound by the CPU in {stage}, which takes {part:.0%} of the workers' time; {more}, so what helps is "

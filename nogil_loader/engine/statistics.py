@@ -216,6 +216,8 @@ class Statistics:
 
     def sentence(self) -> str:
         """Say who takes the time."""
+        if not self.batches:
+            return "Nothing was delivered yet."
         share = f"the consumer waits for data {self.consumer_wait_share:.0%} of the time"
         if self.bottleneck == "consumer":
             return f"The loader keeps up: {share}."

@@ -10,7 +10,7 @@ import pytest
 
 import nogil_loader as nl
 from nogil_loader.bench import measure
-from nogil_loader.bench.feeds import Load, OurFeed, PeerFeed, Plan
+from nogil_loader.bench.feeds import Load, OurFeed, PeerFeed, Plan, as_read_by_peers
 from nogil_loader.bench.measure import Reader
 from nogil_loader.bench.subject import Subject
 from nogil_loader.errors import DatasetError, LoaderError
@@ -162,3 +162,19 @@ def test_samples_that_are_left_out_are_told_of() -> None:
         assert feed.note == ""
         assert sum(len(batch) for batch in feed.epoch()) == feed.delivered() == 18
         assert feed.note == "2 samples were left out, since they raised"
+
+
+def test_a_dataset_that_asks_for_random_numbers_of_its_own_can_be_read_by_others() -> None:
+    class Noise:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> float:
+            return float(nl.sample_rng().random())
+
+    with nl.DataLoader(Noise(), batch_size=None, num_workers=0, seed=5) as loader:
+        expected = list(loader)
+    dataset = as_read_by_peers(Noise(), seed=5)
+    assert [dataset[index] for index in range(4)] == expected
+    plain = Numbers(4)
+    assert as_read_by_peers(plain, seed=5) is plain

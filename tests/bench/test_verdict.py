@@ -136,3 +136,8 @@ def test_an_iterable_that_one_thread_reads_all_the_time_is_what_holds_it_back() 
     assert verdict.kind == "reader"
     assert "one thread reads it" in verdict.sentence
     assert judge(row, row[-1], cores=4, gil=True).kind == "hand-off"
+
+
+def test_more_workers_that_nobody_tried_are_not_said_to_bring_nothing() -> None:
+    row = row_of({1: 100.0})
+    assert "more workers were not tried" in judged(row).sentence
