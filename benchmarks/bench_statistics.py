@@ -52,7 +52,7 @@ _WOVEN: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         (("        now = self._pace.begin_wait()\n", "        now = 0.0\n"),),
     ),
     ("nogil_loader.engine.worker:Worker", "load_next", _AROUND_A_TICKET),
-    ("nogil_loader.engine.inline:InlineCrew", "wait", _AROUND_A_TICKET),
+    ("nogil_loader.engine.inline:InlineCrew", "_load_or_read", _AROUND_A_TICKET),
 )
 
 

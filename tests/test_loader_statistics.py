@@ -169,5 +169,4 @@ def test_bytes_are_those_of_every_batch_however_fast_and_different_they_are(work
     with nl.DataLoader(Uneven(2000), 1, num_workers=workers) as loader:
         iterator = iter(loader)
         taken = sum(next(iterator).nbytes for _ in range(300))
-        loader.close()
         assert iterator.statistics().nbytes == pytest.approx(taken, rel=0.3)

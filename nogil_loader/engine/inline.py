@@ -35,6 +35,7 @@ class InlineCrew:
         self._make_dataset = make_dataset
         self._recipe = recipe
         self._kitchen: Kitchen | None = None
+        self._at_work = False
         self._scope = SampleScope(run.seed, run.epoch, run)
         # User code runs in a copy of the context here as well, so nothing has to be put back after it.
         self._context = run.context.copy()
@@ -49,16 +50,22 @@ class InlineCrew:
         if self._kitchen is None:
             self._start_up()
             return
-        lease = run.lease(self)
-        if lease is None:
-            # An exception from outside, Ctrl-C as a rule, may have come between two lines of an earlier call.
+        if self._at_work:
+            # An exception from outside, Ctrl-C as a rule, came between two lines of an earlier call.
+            self._context.run(current_scope.set, self._scope)
             for left_behind in run.leases_of(self):
                 run.release(left_behind)
-                return
+        self._at_work = True
+        self._load_or_read(self._kitchen)
+        self._at_work = False
+
+    def _load_or_read(self, kitchen: Kitchen) -> None:
+        run = self._run
+        lease = run.lease(self)
+        if lease is None:
             if self._reading is not None and not self._reading.done:
                 self._read(self._reading)
             return
-        kitchen = self._kitchen
         watch = None
         if run.rations is not None:
             permit = self._context.run(run.rations.ask, run, lease, kitchen.hints)

@@ -67,7 +67,7 @@ class Pace:
         waited = now - since
         self.waited += waited
         self._waits.append(waited)
-        self._waited_for.append(self._account.batches)
+        self._waited_for.append(self._account.batches + 1)
         if listening.listeners:
             for listener in listening.listeners:
                 listener.waited(self._epoch, since, now)

@@ -58,7 +58,6 @@ class EpochRun:
         capacity: Tickets that may exist at a time.
         lock: Around everything that concerns the ledger, or the ledger and the governor.
         autotune: What changes its size; None for nobody.
-        left_behind: Samples that were loaded and not delivered when the run was closed.
         times: Who took how long for what.
     """
 
@@ -85,7 +84,6 @@ class EpochRun:
         # The sample that is being loaded where the consumer is itself user code inside another loader.
         self.outer = current_scope.get()
         self.closed = False
-        self.left_behind = 0
         self.rebuilds = 0
         self.abandoned = 0
         self.autotune: Autotune | None = None
@@ -295,15 +293,16 @@ class EpochRun:
 
     def deliver(self, item: Ready | Emptied) -> None:
         """Note that the consumer has what ``peek`` returned."""
-        with self.lock:
-            if self.rations is not None and type(item) is Ready:
-                self.rations.delivered(item)
-            self._ledger.deliver(item)
+        # Before the delivery: what is interrupted after it has lost a batch.
         if self._pace.since:
             self._pace.end_wait()
         if listening.listeners and type(item) is Ready:
             for listener in listening.listeners:
                 listener.deliver(self.epoch, item.ticket, perf_counter())
+        with self.lock:
+            if self.rations is not None and type(item) is Ready:
+                self.rations.delivered(item)
+            self._ledger.deliver(item)
         if self._reader_waits:
             self._room.put(None)
 
@@ -327,8 +326,6 @@ class EpochRun:
 
     def close(self) -> None:
         """End the run and drop what was not delivered; safe from any thread, signal handler or finaliser."""
-        if not self.closed:
-            self.left_behind = self._ledger.waiting()
         self.closed = True
         self.times.end()
         self._ledger.forget()

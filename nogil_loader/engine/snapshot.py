@@ -18,8 +18,11 @@ def snapshot(run: EpochRun, workers_alive: int = 0) -> Statistics:
     done = ledger.account.progress
     planned, loading, ready = ledger.count()
     report = run.times.report(done)
-    if run.rations is not None:  # it weighs every batch
-        loaded = done.delivered + (run.left_behind if run.closed else ledger.waiting())
+    left_early = run.closed and done.delivered + done.skipped < ledger.account.planned
+    if (
+        run.rations is not None and not left_early
+    ):  # it weighs every batch, those that wait for the consumer too
+        loaded = done.delivered + ledger.waiting()
         report["nbytes"] = round(run.rations.loaded * done.delivered / loaded) if loaded else 0
     return Statistics(
         epoch=run.epoch,

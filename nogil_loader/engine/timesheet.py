@@ -72,6 +72,8 @@ class Timesheet:
         samples = sum(each.samples for each in watches)
         weighed = sum(each.nbytes for each in watches)
         stages = self._stages(watches, now) if self._final is None else self._final
+        if pace.ended is not None:  # what threads finish afterwards is not the epoch's any more
+            self._final = stages
         reads = any(each.worker == READER for each in watches)
         waited = pace.waited_until(now) if inline is None else stages.total - stages.idle
         if inline is None or reads:
@@ -93,8 +95,6 @@ class Timesheet:
     def end(self) -> None:
         """Note that the epoch is over; safe from finalisers."""
         self.pace.end()
-        if self._final is None:  # what threads finish afterwards is not the epoch's any more
-            self._final = self._stages(list(self._stopwatches), self.pace.ended or perf_counter())
 
     def _stages(self, watches: list[Stopwatch], now: float) -> StageSeconds:
         sums: defaultdict[str, float] = defaultdict(float)

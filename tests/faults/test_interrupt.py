@@ -6,11 +6,12 @@ comes at once, and whoever catches it may go on.
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 from nogil_loader import DataLoader, FailurePolicy, LoaderError, LoaderIterator
 from nogil_loader.engine import pool as pool_module
+from nogil_loader.engine.stopwatch import Stopwatch
 from nogil_loader.engine.worker import Worker
 from tests.faults.interrupts import Interruption, asynchronous_exit, at_every_place, ctrl_c, interrupted
 from tests.faults.traps import (
@@ -33,7 +35,11 @@ from tests.faults.traps import (
     raises,
     until_death,
 )
+from tests.loading import Noisy
 from tests.scripts import RunScript
+
+# Thousands of places each take milliseconds, more on a busy machine.
+pytestmark = pytest.mark.timeout(85)
 
 _PREAMBLE = """
 import os, signal, sys, threading
@@ -178,6 +184,30 @@ def test_ctrl_c_at_any_place_of_next_neither_hangs_nor_loses_nor_repeats_a_batch
         return interruption, outcome
 
     at_every_place(attempt, cut(6, 2))
+
+
+def test_g4_ctrl_c_while_a_ticket_is_looked_at_closely_leaves_samples_their_own_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scope for tickets that are looked at must not stay where the others' samples look for theirs."""
+    expected = stream_of(DataLoader(Noisy(40), 4, seed=3, num_workers=0))
+    learn, strikes = Stopwatch._learn, [KeyboardInterrupt()]
+
+    def struck(self: Stopwatch, *arguments: Any) -> None:
+        self.due = math.inf  # nothing is looked at any more
+        if strikes:
+            raise strikes.pop()
+        learn(self, *arguments)
+
+    monkeypatch.setattr(Stopwatch, "_learn", struck)
+    iterator = iter(DataLoader(Noisy(40), 4, seed=3, num_workers=0))
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert stream_of(iterator) == expected
+
+
+def stream_of(batches: Iterable[Any]) -> list[Any]:
+    return [{key: value.tolist() for key, value in batch.items()} for batch in batches]
 
 
 @pytest.mark.slow
