@@ -30,11 +30,11 @@ class Consumer:
         if waits:
             self.pace.since = self.now
             self.now += waits
+        if waits:  # noted before the delivery
+            self.pace.end_wait()
         start = self.received.count
         self.received.add(start, start + 10, list(range(start, start + 10)))
         self.account.deliver()
-        if waits:
-            self.pace.end_wait()
         self.now += then
         self.pace.mark(self.now)
 
