@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # The share of a thread's time that looking closely may take.
 _COST = 0.0015
 # What looking at a ticket closely costs, in seconds: clocks, weighing a small batch and looking for waiting
-# threads; and what each change of the stage costs. Measured as 4 µs and 0.2 µs; doubled, since machines differ.
-_PER_TICKET = 8e-6
+# threads; and what each change of the stage costs. Measured as 10 µs and 0.2 µs; doubled, since machines differ.
+_PER_TICKET = 2e-5
 _PER_STAGE = 4e-7
 # A ticket is beyond expectation from so many times what the last one took that was looked at, and from so many
 # seconds: below that the system's own scheduling shows.
