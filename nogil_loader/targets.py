@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from nogil_loader.data.protocols import is_map_style
 from nogil_loader.errors import LoaderError, describe
 
 T = TypeVar("T")
@@ -107,13 +108,7 @@ def resolve(target: Target, kinds: tuple[type, ...], expected: str) -> list[Any]
     found = target.load()
     made = ""
     if callable(found) and not isinstance(found, kinds):
-        try:
-            inspect.signature(found).bind()
-        except TypeError as missing:
-            raise TargetError(f"{target} takes arguments ({missing}); name a function without") from None
-        except ValueError:  # a function of C, which need not have a signature
-            pass
-        found = run_users_code(found, f"{target}()")
+        found = call(target, found)
         made = "()"
     objects = list(found) if isinstance(found, list | tuple) else [found]
     for each in objects:
@@ -124,6 +119,34 @@ def resolve(target: Target, kinds: tuple[type, ...], expected: str) -> list[Any]
     if not objects:
         raise TargetError(f"{target}{made} is empty; expected {expected}")
     return objects
+
+
+def call(target: Target, function: Callable[[], Any]) -> Any:
+    """Return what a function without arguments returns that a target names.
+
+    Raises:
+        TargetError: It takes arguments, or the user's code fails.
+    """
+    try:
+        inspect.signature(function).bind()
+    except TypeError as missing:
+        raise TargetError(f"{target} takes arguments ({missing}); name a function without") from None
+    except ValueError:  # a function of C, which need not have a signature
+        pass
+    return run_users_code(function, f"{target}()")
+
+
+def is_readable(found: Any) -> bool:
+    """Whether something can be a dataset or a loader."""
+    if isinstance(found, type | str | bytes):
+        return False
+    return is_map_style(found) or hasattr(type(found), "__iter__")
+
+
+def is_torch_loader(found: Any) -> bool:
+    """Whether this is a loader of torch, which can exist only where torch has been imported."""
+    module = sys.modules.get("torch.utils.data")
+    return module is not None and isinstance(found, module.DataLoader)
 
 
 def run_users_code(function: Callable[[], T], what: str) -> T:

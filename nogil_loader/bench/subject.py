@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from nogil_loader.collate import DefaultCollate
 from nogil_loader.data.protocols import dataset_length, is_map_style
 from nogil_loader.errors import describe
 from nogil_loader.loader import DataLoader
-from nogil_loader.targets import Target, TargetError, run_users_code
+from nogil_loader.targets import Target, TargetError, call, is_readable, is_torch_loader
 
 Place: TypeAlias = Target | Path
 
@@ -121,19 +120,13 @@ def find_subject(place: Place) -> Subject:
         except (OSError, ValueError, ImportError) as failure:
             raise TargetError(str(failure)) from failure
     found, made = place.load(), ""
-    if callable(found) and not _is_readable(found):
-        try:
-            inspect.signature(found).bind()
-        except TypeError as missing:
-            raise TargetError(f"{place} takes arguments ({missing}); name a function without") from None
-        except ValueError:  # a function of C, which need not have a signature
-            pass
-        found, made = run_users_code(found, f"{place}()"), "()"
+    if callable(found) and not is_readable(found):
+        found, made = call(place, found), "()"
     if isinstance(found, DataLoader):
         return Subject(found.dataset, _arguments_of(found), is_loader=True)
-    if _is_torch_loader(found):
+    if is_torch_loader(found):
         return Subject(found.dataset, _arguments_of_torch(found), is_loader=True)
-    if not _is_readable(found):
+    if not is_readable(found):
         raise TargetError(
             f"{place}{made} is {type(found).__name__} {describe(found, 100)}; expected a dataset or a DataLoader, "
             f"or a function without arguments that returns one"
@@ -141,33 +134,17 @@ def find_subject(place: Place) -> Subject:
     return Subject(found)
 
 
-def _is_readable(found: Any) -> bool:
-    is_plain = isinstance(found, type | str | bytes)
-    return not is_plain and (is_map_style(found) or hasattr(type(found), "__iter__"))
-
-
 def _arguments_of(loader: DataLoader) -> dict[str, Any]:
     arguments = {name: getattr(loader, name) for name in _KEPT}
     arguments["shuffle"] = loader.state_dict()["sampler"] == "random"
     arguments["on_failure"] = loader.failure_policy
     arguments["memory"] = "off" if loader.memory_policy is None else loader.memory_policy
-    arguments["output"] = getattr(loader, "output", "torch" if _is_for_torch(loader) else "auto")
+    arguments["output"] = loader.output
     if loader.batch_sampler is None:
         arguments["batch_size"] = loader.batch_size
     else:
         arguments["batch_sampler"] = loader.batch_sampler
     return arguments
-
-
-def _is_for_torch(loader: DataLoader) -> bool:
-    module = sys.modules.get("nogil_loader.torch")
-    return module is not None and isinstance(loader, module.DataLoader)
-
-
-def _is_torch_loader(found: Any) -> bool:
-    # There can be one only where torch has been imported.
-    module = sys.modules.get("torch.utils.data")
-    return module is not None and isinstance(found, module.DataLoader)
 
 
 def _arguments_of_torch(loader: Any) -> dict[str, Any]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nogil_loader.data.protocols import is_map_style
 from nogil_loader.errors import describe
-from nogil_loader.targets import Target, TargetError, run_users_code
+from nogil_loader.targets import Target, TargetError, call, is_readable
 
 
 @dataclass(frozen=True)
@@ -36,13 +33,7 @@ def find(target: Target) -> Found:
     make: Callable[[], Any] | None = None
     if callable(found) and not is_readable(found):
         make = found
-        try:
-            inspect.signature(make).bind()
-        except TypeError as missing:
-            raise TargetError(f"{target} takes arguments ({missing}); name a function without") from None
-        except ValueError:  # a function of C, which need not have a signature
-            pass
-        found, made = run_users_code(make, f"{target}()"), "()"
+        found, made = call(target, make), "()"
     if not is_readable(found):
         raise TargetError(
             f"{target}{made} is {type(found).__name__} {describe(found, 100)}; expected a dataset (with "
@@ -50,16 +41,3 @@ def find(target: Target) -> Found:
             f"returns one"
         )
     return Found(found, make)
-
-
-def is_readable(found: Any) -> bool:
-    """Whether something can be a dataset or a loader."""
-    if isinstance(found, type | str | bytes):
-        return False
-    return is_map_style(found) or hasattr(type(found), "__iter__")
-
-
-def is_torch_loader(found: Any) -> bool:
-    """Whether this is a loader of torch, which can exist only where torch has been imported."""
-    module = sys.modules.get("torch.utils.data")
-    return module is not None and isinstance(found, module.DataLoader)

@@ -10,10 +10,10 @@ from typing import Any
 
 from nogil_loader.check.evidence import Load
 from nogil_loader.check.reading import Subject
-from nogil_loader.check.target import is_torch_loader
 from nogil_loader.collate import DefaultCollate
 from nogil_loader.loader import DataLoader
 from nogil_loader.memory.reading import read_memory
+from nogil_loader.targets import is_torch_loader
 
 
 @dataclass(frozen=True)

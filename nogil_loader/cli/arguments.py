@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -28,6 +29,21 @@ def count(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
+def number(expected: str, accept: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return what reads a number that is accepted; ``expected`` says which are."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not accept(value):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+        return value
+
+    return read
+
+
 def workers(text: str) -> int | str:
     """Read a number of workers, or ``auto``."""
     return text if text == "auto" else count(0)(text)
@@ -48,7 +64,7 @@ def dtype(text: str) -> Any:
 
 def limit(text: str) -> int | float | str:
     """Return a number for what a program would write as one; everything else is for `MemoryPolicy` to judge."""
-    for number in (int, float):
+    for kind in (int, float):
         with contextlib.suppress(ValueError):
-            return number(text)
+            return kind(text)
     return text

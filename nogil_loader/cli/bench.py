@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from nogil_loader.cli.arguments import Commands, count
+from nogil_loader.cli.arguments import Commands, count, number
 from nogil_loader.options import MAX_SEED
 from nogil_loader.policies import MemoryPolicy
 
@@ -49,7 +49,11 @@ def add(commands: Commands) -> None:
     )
     how = bench.add_argument_group("how it is measured")
     how.add_argument(
-        "--seconds", type=_above_zero, default=2.0, metavar="S", help="of each measurement (default: 2)"
+        "--seconds",
+        type=number("a number above 0", lambda value: 0 < value < math.inf),
+        default=2.0,
+        metavar="S",
+        help="of each measurement (default: 2)",
     )
     how.add_argument(
         "--repeats", type=count(1), default=3, metavar="N", help="measurements of each setting (default: 3)"
@@ -62,7 +66,7 @@ def add(commands: Commands) -> None:
     )
     how.add_argument(
         "--timeout",
-        type=_above_zero,
+        type=number("a number above 0", lambda value: 0 < value < math.inf),
         default=300.0,
         metavar="S",
         help="end a measurement, with its start, that takes longer (default: 300)",
@@ -85,13 +89,13 @@ def add(commands: Commands) -> None:
     )
     results.add_argument(
         "--fail-below",
-        type=_above_zero,
+        type=number("a number above 0", lambda value: 0 < value < math.inf),
         metavar="RATE",
         help="fail if the best setting loads fewer samples/s",
     )
     results.add_argument(
         "--fail-regression",
-        type=_per_cent,
+        type=number("per cent, from 0 to less than 100", lambda value: 0 <= value < 100),
         metavar="PERCENT",
         help="fail if it is slower than --against, by more than so many per cent and beyond doubt",
     )
@@ -130,26 +134,6 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
-
-
-def _above_zero(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0")
-    return value
-
-
-def _per_cent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected per cent, from 0 to less than 100")
-    return value
 
 
 def _nbytes(text: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from nogil_loader.cli.arguments import Commands, count
+from nogil_loader.cli.arguments import Commands, count, number
 from nogil_loader.files import check_writable, write_whole
 from nogil_loader.options import MAX_SEED
 from nogil_loader.targets import Target, TargetError, run_users_code
@@ -59,7 +59,7 @@ def add(commands: Commands) -> None:
     )
     check.add_argument(
         "--timeout",
-        type=_above_zero,
+        type=number("seconds above 0", lambda value: 0 < value < math.inf),
         default=30.0,
         metavar="S",
         help="seconds after which a call counts as hanging (default: 30)",
@@ -128,13 +128,3 @@ def _run(target: Target, options: argparse.Namespace, file: Path | None) -> int:
 def _tell(what: str) -> None:
     """Say on stderr what is being done, so that a crash is not without a word."""
     print(f"nogil-loader check: {what} …", file=sys.stderr, flush=True)
-
-
-def _above_zero(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds above 0")
-    return value

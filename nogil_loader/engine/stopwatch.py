@@ -171,7 +171,7 @@ class Stopwatch:
         cpu = thread_time() - cpu
         scope.stage = ""  # adds up the last one
         ended = scope.since
-        self._learn(scope, ended - began)
+        usual = self._learn(scope, ended - began)
         self.tickets += 1
         weight, self._represented = self.tickets - self._represented, self.tickets
         self.cpu += weight * cpu
@@ -186,11 +186,18 @@ class Stopwatch:
             listener.end(self.worker, ticket, nbytes, "failed" if type(outcome) is Failure else word, ended)
         current_scope.reset(token)
         self._mark(ended)
-        self._plan_next(scope, weight, loaded=type(outcome) is Loaded)
+        if type(outcome) is Loaded:
+            self._plan_next(scope, usual, weight)
+        else:  # it says nothing about batches
+            self.due = 0.0
         return outcome
 
-    def _learn(self, scope: TimedScope, seconds: float) -> None:
-        """Add up what a ticket consists of, after those since the last one that was looked at."""
+    def _learn(self, scope: TimedScope, seconds: float) -> float:
+        """Add up what a ticket consists of, after those since the last one that was looked at.
+
+        Returns:
+            Seconds of it without compiling and without waiting for memory.
+        """
         known = self._book.extended(self.wall)
         for stage, value in scope.seconds.items():
             known[stage] += value
@@ -203,12 +210,9 @@ class Stopwatch:
         self.wall = wall
         self._book = book
         self.ended = ended
+        return whole
 
-    def _plan_next(self, scope: TimedScope, weight: int, *, loaded: bool) -> None:
-        usual = sum(value for stage, value in scope.seconds.items() if stage not in (COMPILE, MEMORY))
-        if not loaded:  # it says nothing about batches
-            self.due = 0.0
-            return
+    def _plan_next(self, scope: TimedScope, usual: float, weight: int) -> None:
         self._latest.append((usual, weight))
         self._usual = usual
         self.slow = max(_SLOW * usual, _SLOW_SECONDS)
