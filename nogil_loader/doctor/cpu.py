@@ -10,8 +10,7 @@ from pathlib import Path
 
 from nogil_loader.doctor.files import CGROUPS, PROC, SYS, parse_cpus, read_text
 from nogil_loader.doctor.finding import Diagnosis, Finding, count
-from nogil_loader.engine.cpus import available_cpus, parse_quota, schedulable_cpus
-from nogil_loader.memory.cgroups import ControlGroup, control_groups, read_memberships
+from nogil_loader.engine.cpus import available_cpus, quotas, schedulable_cpus
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def examine_cpu(
         machine=len(online) if online is not None else os.cpu_count(),
         affinity=len(allowed),
         counted=counted,
-        quotas=_quotas(proc_root, cgroup_root),
+        quotas=tuple(Quota(str(group), cpus) for group, cpus in quotas(cgroup_root, proc_root)),
         workers=available_cpus(affinity=counted, cgroup_root=cgroup_root, proc_root=proc_root),
         cores=_cores(allowed, sys_root),
         load=_load(loads if loads is not None else getattr(os, "getloadavg", None)),
@@ -181,20 +180,6 @@ def _affinity() -> Collection[int]:
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return range(os.cpu_count() or 1)
-
-
-def _quotas(proc_root: Path, cgroup_root: Path) -> tuple[Quota, ...]:
-    groups = control_groups("cpu", read_memberships(proc_root), cgroup_root)
-    found = ((group, _quota(group)) for group in groups)
-    return tuple(Quota(str(group), cpus) for group, cpus in found if cpus is not None)
-
-
-def _quota(group: ControlGroup) -> float | None:
-    if group.version == 1:
-        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        return parse_quota(*(read_text(group.folder / name) for name in names))
-    fields = read_text(group.folder / "cpu.max").split()
-    return parse_quota(*fields) if len(fields) == 2 else None
 
 
 def _cores(allowed: Collection[int], sys_root: Path) -> int | None:

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from nogil_loader.memory.cgroups import control_groups, read_memberships
+from nogil_loader.memory.cgroups import ControlGroup, control_groups, read_memberships
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PROC_ROOT = Path("/proc")
@@ -34,8 +34,8 @@ def available_cpus(
     """
     if affinity is None:
         affinity = schedulable_cpus()
-    quotas = [math.ceil(quota) for quota in _quotas(cgroup_root, proc_root)]
-    return max(1, min([affinity, *quotas]))
+    found = [math.ceil(quota) for _, quota in quotas(cgroup_root, proc_root)]
+    return max(1, min([affinity, *found]))
 
 
 def schedulable_cpus() -> int:
@@ -47,12 +47,14 @@ def schedulable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def _quotas(cgroup_root: Path, proc_root: Path) -> Iterator[float]:
-    """Yield the quota of every visible level that has one, in CPUs."""
+def quotas(
+    cgroup_root: Path = _CGROUP_ROOT, proc_root: Path = _PROC_ROOT
+) -> Iterator[tuple[ControlGroup, float]]:
+    """Yield every visible level that has a quota, with that in CPUs, the process's own group first."""
     for group in control_groups("cpu", read_memberships(proc_root), cgroup_root):
         quota = _quota_v2(group.folder) if group.version == 2 else _quota_v1(group.folder)
         if quota is not None:
-            yield quota
+            yield group, quota
 
 
 def _quota_v2(group: Path) -> float | None:
